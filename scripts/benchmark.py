@@ -1,0 +1,67 @@
+"""Measures speculative decoding against its baseline; a JSON line per setting.
+
+python scripts/benchmark.py --gin_file=configs/runs/demo_ende.gin --out=FILE.jsonl
+
+Settings that FILE already holds are not measured again.
+"""
+
+from absl import flags
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from specdec_jax import DataError, gin_bindings, load_pair
+from specdec_jax.data.text import read_lines
+from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
+from specdec_jax.experiments.records import RecordFile
+from specdec_jax.pair import ASSETS
+
+_OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
+_INPUT = flags.DEFINE_string(
+    "input", None, "sentences, one a line; the packaged evaluation sentences if absent."
+)
+_LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences only.")
+
+COLUMNS = {
+    "temperature": "T",
+    "gamma": "γ",
+    "alpha": "α",
+    "alpha_counted": "α counted",
+    "c": "c",
+    "verify_cost": "v",
+    "predicted_speedup": "predicted",
+    "speedup": "measured",
+    "measured_over_predicted": "quotient",
+    "tokens_per_second": "tok/s",
+    "baseline_tokens_per_second": "baseline",
+}
+
+
+def main(_):
+    gin_bindings.parse("configs/runs/demo_ende.gin")
+    texts = read_lines(_INPUT.value or ASSETS / "eval_sentences.en.txt")[: _LIMIT.value]
+    if not texts:
+        raise DataError("there is no sentence to measure with")
+    pair = gin_bindings.configured(load_pair)()
+    config = gin_bindings.configured(BenchmarkConfig)()
+    records = RecordFile(_OUT.value) if _OUT.value else None
+    done = list(records or [])
+    console = Console()
+    skip = frozenset((r["temperature"], r["gamma"]) for r in done)
+    for record in benchmark(pair, texts, config, skip):
+        if records:
+            records.append(record)
+        done.append(record)
+        console.print(
+            f"T={record['temperature']:g} γ={record['gamma']}: "
+            f"{record['speedup']:.2f}x measured, "
+            f"{record['predicted_speedup']:.2f}x predicted"
+        )
+    table = Table(*COLUMNS.values(), box=box.SIMPLE)
+    for record in done:
+        table.add_row(*(f"{record[key]:.3g}" for key in COLUMNS))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    gin_bindings.run_program(main)

@@ -1,0 +1,64 @@
+"""Decodes text with a pair, and shows what speculative decoding did.
+
+python scripts/decode.py --gin_file=configs/runs/demo_ende.gin --text="A dog runs."
+"""
+
+import sys
+
+from absl import flags
+from rich.console import Console
+
+from specdec_jax import DecodeSettings, SettingsError, gin_bindings, load_pair
+from specdec_jax.data.text import read_lines
+from specdec_jax.experiments.decode_run import DecodeRun
+from specdec_jax.experiments.records import RecordFile
+
+_TEXT = flags.DEFINE_multi_string("text", [], "input text; may be given repeatedly.")
+_INPUT = flags.DEFINE_string(
+    "input", None, "a file of inputs, one a line (- or absent: standard input)."
+)
+_OUT = flags.DEFINE_string(
+    "out", None, "append JSON lines here; texts that it already holds are not redone."
+)
+_FORMAT = flags.DEFINE_enum(
+    "format", "trace", ["trace", "text", "jsonl"], "what is printed."
+)
+_METHOD = flags.DEFINE_enum(
+    "method", "speculative", ["speculative", "autoregressive"], "how to decode."
+)
+_SEED = flags.DEFINE_integer("seed", 0, "of all draws.")
+_SPEEDUP = flags.DEFINE_bool("speedup", False, "also time the baseline, and compare.")
+_COLOR = flags.DEFINE_enum(
+    "color", "auto", ["auto", "always", "never"], "colours, or marks without them."
+)
+
+
+def _read_inputs():
+    if _TEXT.value and _INPUT.value:
+        raise SettingsError("give --text or --input, not both")
+    if _TEXT.value:
+        return _TEXT.value
+    if _INPUT.value in (None, "-"):
+        return [line.rstrip("\n") for line in sys.stdin]
+    return read_lines(_INPUT.value)
+
+
+def main(_):
+    gin_bindings.parse("configs/runs/demo_ende.gin")
+    settings = gin_bindings.configured(DecodeSettings)()
+    records = RecordFile(_OUT.value) if _OUT.value else None
+    texts = _read_inputs()
+    terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
+    run = DecodeRun(
+        pair=gin_bindings.configured(load_pair)(),
+        settings=settings,
+        seed=_SEED.value,
+        method=_METHOD.value,
+        compare=_SPEEDUP.value,
+        console=Console(force_terminal=terminal, highlight=False, soft_wrap=True),
+    )
+    run(texts, records, _FORMAT.value)
+
+
+if __name__ == "__main__":
+    gin_bindings.run_program(main)

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Lints and tests. Arguments go on to pytest: scripts/test.sh tests/sampling -k draw
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/setup_venv.sh test
+"$PYTHON" -m ruff check .
+"$PYTHON" -m ruff format --check .
+exec "$PYTHON" -m pytest "$@"

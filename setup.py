@@ -1,0 +1,49 @@
+"""Packaging of specdec_jax."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+INIT = (ROOT / "specdec_jax" / "__init__.py").read_text("utf-8")
+
+setup(
+    name="specdec_jax",
+    version=re.search(r'__version__ = "(.+)"', INIT).group(1),
+    description="Speculative decoding in JAX: faster generation, the same output",
+    long_description=(ROOT / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=["specdec_jax", "specdec_jax.*"]),
+    package_data={"specdec_jax": ["assets/*", "assets/*/*", "assets/*/*/*"]},
+    install_requires=[
+        "absl-py>=2.0",
+        "flax>=0.10",
+        "gin-config>=0.5",
+        "jax>=0.10",
+        "jaxtyping>=0.3",
+        "ml_dtypes>=0.5",
+        "numpy>=2.0",
+        "optax>=0.2.4",
+        "orbax-checkpoint>=0.11",
+        "rich>=13.0",
+        "safetensors>=0.5",
+        "sentencepiece>=0.2",
+    ],
+    extras_require={
+        "test": [
+            "beartype>=0.20",
+            "hypothesis>=6.0",
+            "pytest>=8.0",
+            "pytest-xdist>=3.0",
+            "ruff==0.17.6",
+            "sacrebleu>=2.4",
+            "scipy>=1.11",
+        ],
+        "train": ["sacrebleu>=2.4"],
+        "plots": ["matplotlib>=3.8"],
+        "tpu": ["jax[tpu]>=0.10"],
+    },
+)

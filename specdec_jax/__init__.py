@@ -1,0 +1,27 @@
+"""Speculative decoding in JAX: faster generation with exactly the target's output."""
+
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.errors import (
+    CheckpointError,
+    DataError,
+    PairError,
+    SettingsError,
+    SpecdecError,
+)
+from specdec_jax.generate import Generated, generate
+from specdec_jax.pair import Pair, load_pair
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CheckpointError",
+    "DataError",
+    "DecodeSettings",
+    "Generated",
+    "Pair",
+    "PairError",
+    "SettingsError",
+    "SpecdecError",
+    "generate",
+    "load_pair",
+]

@@ -1,0 +1,82 @@
+"""SentencePiece, with T5's special ids."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+
+from specdec_jax.errors import DataError
+
+PAD_ID = 0  # also the token that a T5 decoder starts from
+EOS_ID = 1
+
+
+class Tokenizer:
+    """Text to ids and back: pad 0, EOS 1, unknown 2, as T5 has them."""
+
+    def __init__(self, path: str | os.PathLike):
+        """Loads a SentencePiece model.
+
+        Raises:
+          DataError: the file is missing or is not a SentencePiece model.
+        """
+        self.path = Path(path)
+        try:
+            self._pieces = sentencepiece.SentencePieceProcessor(
+                model_file=os.fspath(self.path)
+            )
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"cannot load a SentencePiece model from {path}: {error}"
+            ) from error
+
+    @property
+    def vocab_size(self) -> int:
+        return self._pieces.get_piece_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, ended by EOS."""
+        return [*self._pieces.encode(text), EOS_ID]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of ids, up to the first EOS; ids without a piece are left out."""
+        kept = []
+        for token in map(int, tokens):
+            if token == EOS_ID:
+                break
+            if PAD_ID < token < self.vocab_size:
+                kept.append(token)
+        return self._pieces.decode(kept)
+
+    def piece(self, token: int) -> str:
+        """How one id is shown, as in a trace: the word-start mark is a space."""
+        if not 0 <= token < self.vocab_size:
+            return f"<{token}>"
+        return self._pieces.id_to_piece(int(token)).replace("\u2581", " ")
+
+    def same_pieces(self, other: "Tokenizer") -> bool:
+        """Whether both give the same ids the same meaning."""
+        return (
+            self._pieces.serialized_model_proto()
+            == other._pieces.serialized_model_proto()
+        )
+
+
+def train_tokenizer(lines: Iterable[str], path: str | os.PathLike, size: int) -> None:
+    """Fits a unigram SentencePiece model of `size` pieces and writes it to `path`."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=file,
+            vocab_size=size,
+            model_type="unigram",
+            character_coverage=1.0,
+            pad_id=PAD_ID,
+            eos_id=EOS_ID,
+            unk_id=2,
+            bos_id=-1,
+            minloglevel=2,
+        )

@@ -1,0 +1,1 @@
+"""Loops over functions; they know no network and no text."""

@@ -1,0 +1,103 @@
+"""The baseline: one token for each run of the model."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from specdec_jax.decoding import state as loop
+from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.decoding.state import LoopState, RowSettings, StepInfo
+from specdec_jax.sampling import Use, draw, standardize_rows, uniforms
+from specdec_jax.typing import Array, Key, Params, PyTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Autoregressive:
+    """Plain decoding with a cache: what speculative decoding is measured against.
+
+    It shares the model, the caches, the sampling maths and the bookkeeping with
+    `Speculative`, and is jitted the same way.
+
+    Attributes:
+      model: the language model.
+      max_new_tokens: M, the size of the buffers; a row's own cap may be lower.
+      eos_id: ends a row.
+    """
+
+    model: LanguageModel
+    max_new_tokens: int
+    eos_id: int
+
+    def init(self, params: Params, inputs: PyTree, prompt: Prompt) -> LoopState:
+        """Encodes and prefills.
+
+        Args:
+          params: the model's.
+          inputs: what its `start` takes.
+          prompt: what to go on from.
+        """
+        return loop.begin(
+            self.model, params, inputs, prompt, self.max_new_tokens, 0, None
+        )
+
+    def step(
+        self,
+        keys: Key[Array, " B"],
+        state: LoopState,
+        params: Params,
+        rows: RowSettings,
+    ) -> tuple[LoopState, StepInfo]:
+        """One model run: x ~ p(x | prefix) for every row.
+
+        Args:
+          keys: [B], from `sampling.row_keys`; the same in every step, which derives its
+            own by its number.
+          state: donated by `run`'s callers.
+          params, rows: the same in every step.
+        """
+        batch = state.lengths.shape[0]
+        logits, _, cache = self.model.extend(
+            params, state.target_cache, state.last_token[:, None], state.lengths
+        )
+        probs = standardize_rows(logits, rows.warp, self.model.vocab_size)
+        steps = jnp.broadcast_to(state.step, batch)
+        uniform = uniforms(keys, Use.SAMPLE, steps, ())
+        token = jax.vmap(draw)(probs[:, 0], uniform)
+        tokens, count, active = loop.emit(
+            state,
+            token[:, None],
+            jnp.ones(batch, jnp.int32),
+            rows.max_new_tokens,
+            self.eos_id,
+        )
+        none = jnp.zeros(batch, jnp.int32)
+        info = StepInfo(
+            drafted=jnp.zeros((batch, 0), jnp.int32),
+            gamma=none,
+            num_accepted=none,
+            next_token=token,
+            num_emitted=count,
+            betas=jnp.zeros((batch, 0), jnp.float32),
+        )
+        state = state.replace(
+            step=state.step + 1,
+            last_token=token,
+            lengths=state.lengths + state.active.astype(jnp.int32),
+            active=active,
+            target_cache=cache,
+            infos=loop.record(state.infos, info, state.step),
+            tokens=tokens,
+            num_emitted=state.num_emitted + count,
+        )
+        return state, info
+
+    def run(
+        self,
+        keys: Key[Array, " B"],
+        state: LoopState,
+        params: Params,
+        rows: RowSettings,
+    ) -> LoopState:
+        """Steps until every row is finished."""
+        return loop.repeat(lambda state: self.step(keys, state, params, rows), state)

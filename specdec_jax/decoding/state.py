@@ -1,0 +1,201 @@
+"""The records of a loop, and what every loop does alike: begin, emit, repeat, end."""
+
+from typing import no_type_check
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.sampling import Warp
+from specdec_jax.typing import (
+    Array,
+    Bool,
+    Cache,
+    Callable,
+    Float32,
+    Int32,
+    Params,
+    PyTree,
+)
+
+
+@no_type_check
+@struct.dataclass
+class RowSettings:
+    """How each row is decoded: traced, [B] each, so that sweeps do not recompile."""
+
+    warp: Warp  # temperature, top-k, top-p
+    gamma: Int32[Array, " B"]  # guesses a block, at most the loop's static G
+    lenience: Float32[Array, " B"]  # l in (0, 1]; 1 is exact
+    max_new_tokens: Int32[Array, " B"]  # at least 1, at most the loop's static M
+
+
+@no_type_check
+@struct.dataclass
+class StepInfo:
+    """What one target run did, a row each; a finished row's step emitted nothing.
+
+    All statistics and the pictures of a trace are made from these. G is 0 for the
+    baseline, which drafts nothing. In a `DecodeResult` they are stacked, steps first.
+    """
+
+    drafted: Int32[Array, "B G"]  # the guesses
+    gamma: Int32[Array, " B"]  # how many of them were in force
+    num_accepted: Int32[Array, " B"]  # n of Algorithm 1
+    next_token: Int32[Array, " B"]  # the target's own: correction or bonus
+    num_emitted: Int32[Array, " B"]  # n + 1, or fewer if EOS or the cap came first
+    betas: Float32[Array, "B G"]  # sum_x min(p, q) at each guess
+
+
+@no_type_check
+@struct.dataclass
+class LoopState:
+    """All that a loop carries from step to step."""
+
+    # Evolving: what the next step needs.
+    step: Int32[Array, ""]  # target runs so far
+    last_token: Int32[Array, " B"]  # the newest token, which no cache holds yet
+    lengths: Int32[Array, " B"]  # tokens in the target's cache
+    active: Bool[Array, " B"]  # rows that are not finished
+    target_cache: Cache
+    draft_state: PyTree  # the drafter's own; None for the baseline
+    # Statistics: what each step did, [M, ...]; the first `step` of them are filled.
+    infos: StepInfo
+    # Output buffers.
+    tokens: Int32[Array, "B M+G+1"]  # G + 1 spare places: blocks are written whole
+    num_emitted: Int32[Array, " B"]
+
+
+@no_type_check
+@struct.dataclass
+class DecodeResult:
+    """What a loop produced."""
+
+    tokens: Int32[Array, "B M"]  # generated tokens, EOS included; 0 past `lengths`
+    lengths: Int32[Array, " B"]
+    num_steps: Int32[Array, ""]  # steps until the last row was finished
+    infos: StepInfo  # [M, ...]; the first `num_steps` are filled
+
+
+def slots_needed(prompt: Prompt, max_new_tokens: int, max_gamma: int) -> int:
+    """S: cache slots such that no block of a row in progress reaches past the end.
+
+    A cache write that reaches past the last slot is moved back over valid ones in
+    silence, so there are max_gamma + 1 slots beyond prompt and new tokens.
+    """
+    return prompt.tokens.shape[1] + max_new_tokens + max_gamma + 1
+
+
+def begin(
+    model: LanguageModel,
+    params: Params,
+    inputs: PyTree,
+    prompt: Prompt,
+    max_new_tokens: int,
+    max_gamma: int,
+    draft_state: PyTree,
+) -> LoopState:
+    """Encodes, prefills all of the prompt but its last token, and makes the buffers."""
+    batch = prompt.tokens.shape[0]
+    rows = jnp.arange(batch)
+    slots = slots_needed(prompt, max_new_tokens, max_gamma)
+
+    def zeros(*shape, dtype=jnp.int32):
+        return jnp.zeros(shape, dtype)
+
+    return LoopState(
+        step=zeros(),
+        last_token=prompt.tokens[rows, prompt.lengths - 1],
+        lengths=prompt.lengths - 1,
+        active=jnp.ones(batch, bool),
+        target_cache=prefill(model, params, inputs, prompt, slots),
+        draft_state=draft_state,
+        infos=StepInfo(
+            drafted=zeros(max_new_tokens, batch, max_gamma),
+            gamma=zeros(max_new_tokens, batch),
+            num_accepted=zeros(max_new_tokens, batch),
+            next_token=zeros(max_new_tokens, batch),
+            num_emitted=zeros(max_new_tokens, batch),
+            betas=zeros(max_new_tokens, batch, max_gamma, dtype=jnp.float32),
+        ),
+        tokens=zeros(batch, max_new_tokens + max_gamma + 1),
+        num_emitted=zeros(batch),
+    )
+
+
+def prefill(
+    model: LanguageModel, params: Params, inputs: PyTree, prompt: Prompt, slots: int
+) -> Cache:
+    """A cache that has seen each row's prompt but for its last token.
+
+    Shorter rows' padding is written too and does not count: lengths say so.
+    """
+    cache = model.start(params, inputs, slots)
+    if prompt.tokens.shape[1] > 1:
+        lengths = jnp.zeros_like(prompt.lengths)
+        _, _, cache = model.extend(params, cache, prompt.tokens[:, :-1], lengths)
+    return cache
+
+
+def emit(
+    state: LoopState,
+    block: Int32[Array, "B T"],
+    count: Int32[Array, " B"],
+    max_new_tokens: Int32[Array, " B"],
+    eos_id: int,
+) -> tuple[Int32[Array, "B W"], Int32[Array, " B"], Bool[Array, " B"]]:
+    """Appends the first `count` tokens of each row's block to the output.
+
+    A row ends at the first EOS, which is emitted, or at its cap, wherever in the block
+    they come. Places past the end hold leftovers until `finish` clears them.
+
+    Returns:
+      The output buffer, how many tokens each row emitted (0 if it was finished), and
+      which rows are still active.
+    """
+    place = jnp.arange(block.shape[1], dtype=jnp.int32)[None]
+    is_eos = (block == eos_id) & (place < count[:, None])
+    first_eos = jnp.where(is_eos, place, block.shape[1]).min(axis=1)
+    count = jnp.minimum(count, first_eos + 1)
+    count = jnp.minimum(count, max_new_tokens - state.num_emitted)
+    count = jnp.where(state.active, count, 0)
+    tokens = jax.vmap(jax.lax.dynamic_update_slice)(
+        state.tokens, block, (state.num_emitted,)
+    )
+    ended = (first_eos < count) | (state.num_emitted + count >= max_new_tokens)
+    return tokens, count, state.active & ~ended
+
+
+def record(infos: StepInfo, info: StepInfo, step: Int32[Array, ""]) -> StepInfo:
+    """Puts one step's info at its place."""
+    return jax.tree.map(
+        lambda all_, one: jax.lax.dynamic_update_index_in_dim(all_, one, step, 0),
+        infos,
+        info,
+    )
+
+
+def repeat(
+    step: Callable[[LoopState], tuple[LoopState, StepInfo]], state: LoopState
+) -> LoopState:
+    """Steps until every row is finished: the one `lax.while_loop`.
+
+    It ends: a step emits at least one token of every active row, and rows have caps.
+    """
+    return jax.lax.while_loop(
+        lambda state: state.active.any(), lambda state: step(state)[0], state
+    )
+
+
+def finish(state: LoopState) -> DecodeResult:
+    """The output, cleared past each row's end."""
+    max_new_tokens = state.infos.gamma.shape[0]
+    tokens = state.tokens[:, :max_new_tokens]
+    place = jnp.arange(max_new_tokens)[None]
+    return DecodeResult(
+        tokens=jnp.where(place < state.num_emitted[:, None], tokens, 0),
+        lengths=state.num_emitted,
+        num_steps=state.step,
+        infos=state.infos,
+    )

@@ -1,0 +1,93 @@
+"""Counts and rates of a decode, from the records of its steps and from nothing else."""
+
+import dataclasses
+
+import numpy as np
+
+from specdec_jax.decoding.state import DecodeResult, StepInfo
+from specdec_jax.typing import Array
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeStats:
+    """What happened to each row; all arrays are [B].
+
+    Nothing past a row's end is counted: a guess counts once it was tested and a token
+    came out at its place.
+
+    Attributes:
+      tokens: emitted, EOS included.
+      target_calls: target runs that emitted something.
+      drafted: guesses in force in those runs.
+      accepted: guesses that stood.
+      rejected: first rejections, one a block at most.
+      beta_sum, beta_count: sum of sum_x min(p, q) over the guesses tested, and their
+        number (accepted + rejected).
+    """
+
+    tokens: np.ndarray
+    target_calls: np.ndarray
+    drafted: np.ndarray
+    accepted: np.ndarray
+    rejected: np.ndarray
+    beta_sum: np.ndarray
+    beta_count: np.ndarray
+
+    @property
+    def tokens_per_call(self) -> np.ndarray:
+        return self.tokens / np.maximum(self.target_calls, 1)
+
+    @property
+    def acceptance_rate(self) -> np.ndarray:
+        """alpha by counting: accepted / (accepted + first rejections).
+
+        Not accepted / drafted, which is too low: guesses after a rejection were never
+        tested. NaN where nothing was tested.
+        """
+        return _ratio(self.accepted, self.accepted + self.rejected)
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """alpha as the mean of beta = sum_x min(p, q) over the guesses tested."""
+        return _ratio(self.beta_sum, self.beta_count)
+
+    def total(self) -> "DecodeStats":
+        """All rows as one: the fields are scalars."""
+        return DecodeStats(
+            **{
+                field.name: np.sum(getattr(self, field.name))
+                for field in dataclasses.fields(self)
+            }
+        )
+
+
+def statistics(result: DecodeResult) -> DecodeStats:
+    """The counts of each row of a decode."""
+    steps = int(result.num_steps)
+    infos = StepInfo(
+        **{
+            field.name: np.asarray(getattr(result.infos, field.name))[:steps]
+            for field in dataclasses.fields(StepInfo)
+        }
+    )
+    emitted = infos.num_emitted
+    tested_and_emitted = np.minimum(emitted, infos.gamma)
+    accepted = np.minimum(infos.num_accepted, emitted)
+    place = np.arange(infos.betas.shape[-1])
+    counts = place < tested_and_emitted[..., None]
+    return DecodeStats(
+        tokens=emitted.sum(axis=0),
+        target_calls=(emitted > 0).sum(axis=0),
+        drafted=np.where(emitted > 0, infos.gamma, 0).sum(axis=0),
+        accepted=accepted.sum(axis=0),
+        rejected=(tested_and_emitted - np.minimum(accepted, tested_and_emitted)).sum(
+            axis=0
+        ),
+        beta_sum=np.where(counts, infos.betas, 0.0).sum(axis=(0, 2)),
+        beta_count=counts.sum(axis=(0, 2)),
+    )
+
+
+def _ratio(a: Array, b: Array) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(a, float) / np.asarray(b, float)

@@ -1,0 +1,120 @@
+"""A smaller language model as the drafter: the paper's M_q."""
+
+import dataclasses
+from typing import no_type_check
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from specdec_jax.decoding.contracts import Commit, LanguageModel, Prompt, Proposal
+from specdec_jax.decoding.state import prefill
+from specdec_jax.sampling import Warp, draw, standardize_rows
+from specdec_jax.typing import Array, Cache, Float32, Int32, Params, PyTree
+
+
+@no_type_check
+@struct.dataclass
+class NeuralDraftState:
+    """A cache, and the tokens that it has yet to see.
+
+    After a rejection the cache has seen all but the newest token. When all guesses
+    stood it has not seen the last of them either, for that was only drawn; so one or
+    two tokens are pending, and the next block begins by feeding both places.
+    """
+
+    cache: Cache
+    lengths: Int32[Array, " B"]  # tokens in the cache
+    pending: Int32[Array, "B 2"]
+    num_pending: Int32[Array, " B"]  # 1 or 2
+
+
+@dataclasses.dataclass(frozen=True)
+class NeuralDrafter:
+    """Draws guesses from a language model, standardized as the target is."""
+
+    model: LanguageModel
+
+    @property
+    def vocab_size(self) -> int:
+        return self.model.vocab_size
+
+    def init(
+        self, params: Params, inputs: PyTree, prompt: Prompt, slots: int
+    ) -> NeuralDraftState:
+        last = prompt.tokens[jnp.arange(prompt.tokens.shape[0]), prompt.lengths - 1]
+        return NeuralDraftState(
+            cache=prefill(self.model, params, inputs, prompt, slots),
+            lengths=prompt.lengths - 1,
+            pending=jnp.stack([last, last], axis=1),
+            num_pending=jnp.ones_like(last),
+        )
+
+    def propose(
+        self,
+        params: Params,
+        state: NeuralDraftState,
+        uniforms: Float32[Array, "B G"],
+        warp: Warp,
+        gamma: Int32[Array, " B"],
+    ) -> tuple[Proposal, NeuralDraftState]:
+        """Feeds what is pending, then draws x_i ~ q_i one after the other.
+
+        The loop stops at the largest gamma in force of any row. With gamma 0 the
+        pending tokens are still fed, so that gamma may grow again.
+        """
+        batch, width = uniforms.shape
+        if width == 0:
+            raise ValueError("a drafter is not asked for blocks of no guesses")
+        rows = jnp.arange(batch)
+        lengths = state.lengths + state.num_pending
+        logits, _, cache = self.model.extend(
+            params, state.cache, state.pending, state.lengths
+        )
+        logits = logits[rows, state.num_pending - 1][:, None]
+
+        def guess(i, logits, tokens, probs):
+            q = standardize_rows(logits, warp, self.vocab_size)
+            uniform = jax.lax.dynamic_index_in_dim(uniforms, i, 1, keepdims=False)
+            token = jax.vmap(draw)(q[:, 0], uniform)[:, None]
+            tokens = jax.lax.dynamic_update_slice(tokens, token, (0, i))
+            probs = jax.lax.dynamic_update_slice(probs, q, (0, i, 0))
+            return token, tokens, probs
+
+        def body(i, carry):
+            cache, token, tokens, probs = carry
+            logits, _, cache = self.model.extend(params, cache, token, lengths + i - 1)
+            return (cache, *guess(i, logits, tokens, probs))
+
+        first = guess(
+            0,
+            logits,
+            jnp.zeros((batch, width), jnp.int32),
+            jnp.zeros((batch, width, logits.shape[-1]), jnp.float32),
+        )
+        cache, _, tokens, probs = jax.lax.fori_loop(
+            1, gamma.max(), body, (cache, *first)
+        )
+        state = state.replace(cache=cache, lengths=lengths)
+        return Proposal(tokens, probs), state
+
+    def commit(self, state: NeuralDraftState, commit: Commit) -> NeuralDraftState:
+        """Forgets rejected guesses by a shorter length, and notes what is pending."""
+        n = commit.num_accepted
+        # Guesses 1 .. gamma - 1 were fed; the last was not.
+        seen = jnp.minimum(n, jnp.maximum(commit.gamma - 1, 0))
+        rows = jnp.arange(n.shape[0])
+        newest = commit.tokens[rows, n]
+        before = commit.tokens[rows, jnp.maximum(n - 1, 0)]
+        last_unseen = (n == commit.gamma) & (commit.gamma > 0)
+        first = jnp.where(last_unseen, before, newest)
+        pending = jnp.stack([first, newest], axis=1)
+        num_pending = jnp.where(last_unseen, 2, 1)
+        on = commit.active
+        # A finished row proposed too: it takes back what that fed.
+        kept = state.lengths - state.num_pending
+        return state.replace(
+            lengths=jnp.where(on, state.lengths + seen, kept),
+            pending=jnp.where(on[:, None], pending, state.pending),
+            num_pending=jnp.where(on, num_pending, state.num_pending),
+        )

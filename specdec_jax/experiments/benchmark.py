@@ -1,0 +1,274 @@
+"""Speculative decoding against its baseline, measured in one process, interleaved.
+
+For every gamma and temperature: tokens per second of both, alpha by both estimators,
+the costs c and v, the speedup that the paper's Theorem 3.8 predicts from them, and the
+measured one. All times are walltime of whole jitted programs, after a warm-up, waited
+for with `block_until_ready`.
+"""
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+from rich import progress
+
+from specdec_jax.decoding import compiled
+from specdec_jax.decoding.autoregressive import Autoregressive
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.decoding.statistics import DecodeStats, statistics
+from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.errors import SettingsError
+from specdec_jax.experiments.records import environment
+from specdec_jax.generate import Job, prepare
+from specdec_jax.pair import Pair
+from specdec_jax.sampling import theory
+from specdec_jax.typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkConfig:
+    """What to measure.
+
+    Attributes:
+      gammas: block sizes; each is a program of its own.
+      temperatures: of both sides; traced.
+      repeats: rounds over all sentences. Every round times every program on every
+        sentence before the next round begins.
+      max_new_tokens: of every sentence.
+      seed: of the draws; round r draws with seed + r.
+      cost_steps: steps in each measurement of c and v.
+    """
+
+    gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
+    temperatures: tuple[float, ...] = (0.0, 1.0)
+    repeats: int = 3
+    max_new_tokens: int = 64
+    seed: int = 0
+    cost_steps: int = 40
+
+    def __post_init__(self):
+        if not self.gammas or min(self.gammas) < 1:
+            raise SettingsError(f"gammas must be at least 1 each, not {self.gammas}")
+        if self.repeats < 1:
+            raise SettingsError(f"repeats must be at least 1, not {self.repeats}")
+        for temperature in self.temperatures:
+            DecodeSettings(temperature=temperature)
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """Times of single steps, in seconds; one entry a measurement.
+
+    Attributes:
+      target: one step of the baseline: a target run of one token, and a draw.
+      draft: one step of the drafter on its own.
+      verify: one speculative step with a drafter that costs nothing, for each gamma: a
+        target run of gamma + 1 tokens, and verification.
+    """
+
+    target: np.ndarray
+    draft: np.ndarray
+    verify: dict[int, np.ndarray]
+
+    def c(self) -> np.ndarray:
+        """Draft step over target step."""
+        return self.draft / self.target
+
+    def v(self, gamma: int) -> np.ndarray:
+        """Verify step over target step."""
+        return self.verify[gamma] / self.target
+
+
+def benchmark(
+    pair: Pair,
+    texts: Sequence[str],
+    config: BenchmarkConfig,
+    skip: frozenset[tuple[float, int]] = frozenset(),
+) -> Iterator[dict[str, Any]]:
+    """Measures, and yields a record for each (temperature, gamma).
+
+    Args:
+      pair: to measure.
+      texts: decoded one at a time, as in the paper.
+      config: what to measure.
+      skip: settings that are already on record.
+    """
+    for temperature in config.temperatures:
+        gammas = [g for g in config.gammas if (temperature, g) not in skip]
+        if not gammas:
+            continue
+        with _progress(f"temperature {temperature:g}") as tick:
+            costs = measure_costs(pair, texts[0], temperature, gammas, config, tick)
+            runs = _measure_decoding(pair, texts, temperature, gammas, config, tick)
+        for gamma in gammas:
+            yield _record(pair, texts, temperature, gamma, runs, costs, config)
+
+
+def measure_costs(
+    pair: Pair,
+    text: str,
+    temperature: float,
+    gammas: Sequence[int],
+    config: BenchmarkConfig,
+    tick=lambda done, total: None,
+) -> Costs:
+    """Times of a target step, a draft step and verify steps, interleaved.
+
+    Each is a whole jitted loop of `cost_steps` steps over `cost_steps`, so what is
+    measured is a step inside the loop, without dispatch from Python. The loops do not
+    stop at EOS, so every run has its full number of steps.
+    """
+    never = -1  # no token ends these rows
+    steps = config.cost_steps
+
+    def job(decoder, params, gamma):
+        settings = DecodeSettings(
+            gamma=gamma, temperature=temperature, max_new_tokens=steps
+        )
+        job = prepare(pair, [text], settings, config.seed)
+        return dataclasses.replace(job, decoder=decoder, params=params)
+
+    jobs = {
+        "target": job(Autoregressive(pair.target, steps, never), pair.params.target, 0),
+        "draft": job(
+            Autoregressive(pair.drafter.model, steps, never), pair.params.drafter, 0
+        ),
+    }
+    for gamma in gammas:
+        free = ConstantDrafter(pair.target.vocab_size, pair.target.padded_vocab_size)
+        decoder = Speculative(pair.target, free, gamma, steps, never)
+        jobs[gamma] = job(decoder, PairParams(pair.params.target, {}), gamma)
+    times = {name: [] for name in jobs}
+    rounds = 10
+    for done, name in _interleaved(rounds + 1, jobs):
+        seconds, result = _time_loop(jobs[name])
+        if done:  # round 0 compiles and warms up
+            times[name].append(seconds / int(result.num_steps))
+        tick(done, rounds)
+    times = {name: np.array(t) for name, t in times.items()}
+    return Costs(target=times.pop("target"), draft=times.pop("draft"), verify=times)
+
+
+@dataclasses.dataclass
+class _Run:
+    """One program over all sentences: seconds of each round, and its counts."""
+
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    tokens: list[int] = dataclasses.field(default_factory=list)
+    stats: list[DecodeStats] = dataclasses.field(default_factory=list)
+
+
+def _measure_decoding(
+    pair, texts, temperature, gammas, config, tick
+) -> dict[int, _Run]:
+    """Rounds over all sentences; gamma 0 stands for the baseline."""
+    runs = {gamma: _Run() for gamma in (0, *gammas)}
+    for round_ in range(config.repeats + 1):
+        seconds = dict.fromkeys(runs, 0.0)
+        stats = {gamma: [] for gamma in runs}
+        # Round 0 compiles and warms up, on the first sentences of each shape.
+        for i, text in enumerate(texts):
+            for gamma in runs:
+                settings = DecodeSettings(
+                    gamma=gamma,
+                    temperature=temperature,
+                    max_new_tokens=config.max_new_tokens,
+                )
+                job = prepare(pair, [text], settings, config.seed + round_, row_ids=[i])
+                elapsed, result = _time(job)
+                seconds[gamma] += elapsed
+                stats[gamma].append(statistics(result).total())
+            tick(round_ * len(texts) + i + 1, (config.repeats + 1) * len(texts))
+        if round_ == 0:
+            continue
+        for gamma, run in runs.items():
+            total = _sum(stats[gamma])
+            run.seconds.append(seconds[gamma])
+            run.tokens.append(int(total.tokens))
+            run.stats.append(total)
+    return runs
+
+
+def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, Any]:
+    baseline = np.divide(runs[0].tokens, runs[0].seconds)
+    ours = np.divide(runs[gamma].tokens, runs[gamma].seconds)
+    stats = _sum(runs[gamma].stats)
+    alpha = float(stats.alpha)
+    c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
+    predicted = theory.speedup(alpha, gamma, c, v)
+    speedup = float(np.median(ours / baseline))
+    return {
+        "pair": pair.name,
+        "temperature": temperature,
+        "gamma": gamma,
+        "alpha": alpha,
+        "alpha_counted": float(stats.acceptance_rate),
+        "tokens_per_target_run": float(stats.tokens_per_call),
+        "c": c,
+        "c_spread": _spread(costs.c()),
+        "verify_cost": v,
+        "verify_cost_spread": _spread(costs.v(gamma)),
+        "predicted_speedup": predicted,
+        "speedup": speedup,
+        "speedup_spread": _spread(ours / baseline),
+        "measured_over_predicted": speedup / predicted,
+        "tokens_per_second": float(np.median(ours)),
+        "tokens_per_second_spread": _spread(ours),
+        "baseline_tokens_per_second": float(np.median(baseline)),
+        "baseline_tokens_per_second_spread": _spread(baseline),
+        "target_step_ms": 1e3 * float(np.median(costs.target)),
+        "sentences": len(texts),
+        "config": dataclasses.asdict(config),
+        **environment(),
+    }
+
+
+def _time(job: Job):
+    """Seconds of a whole decode: encode, prefill and loop."""
+    start = time.perf_counter()
+    state = jax.block_until_ready(job.run(job.begin()))
+    return time.perf_counter() - start, compiled.finish(state)
+
+
+def _time_loop(job: Job):
+    """Seconds of the loop alone."""
+    state = jax.block_until_ready(job.begin())
+    start = time.perf_counter()
+    state = jax.block_until_ready(job.run(state))
+    return time.perf_counter() - start, compiled.finish(state)
+
+
+def _interleaved(rounds: int, names) -> Iterator[tuple[int, Any]]:
+    return itertools.product(range(rounds), names)
+
+
+def _sum(stats: Sequence[DecodeStats]) -> DecodeStats:
+    fields = [f.name for f in dataclasses.fields(DecodeStats)]
+    return DecodeStats(
+        **{name: np.sum([getattr(s, name) for s in stats]) for name in fields}
+    )
+
+
+def _spread(values: np.ndarray) -> list[float]:
+    return [float(np.min(values)), float(np.max(values))]
+
+
+class _progress:
+    """A progress bar with time left, as a callable of (done, total)."""
+
+    def __init__(self, name: str):
+        self._bar = progress.Progress(transient=True)
+        self._task = self._bar.add_task(name, total=None)
+
+    def __enter__(self):
+        self._bar.start()
+        return lambda done, total: self._bar.update(
+            self._task, completed=done, total=total
+        )
+
+    def __exit__(self, *_):
+        self._bar.stop()

@@ -1,0 +1,162 @@
+"""Decoding a list of texts: prints each as it comes, records it, and sums up."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from rich import progress
+from rich.console import Console
+
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.statistics import DecodeStats
+from specdec_jax.errors import DataError
+from specdec_jax.experiments import trace
+from specdec_jax.experiments.records import RecordFile, environment
+from specdec_jax.generate import Generated, collect, prepare
+from specdec_jax.pair import Pair
+from specdec_jax.typing import Any
+
+
+@dataclasses.dataclass
+class DecodeRun:
+    """Decodes texts one at a time, as the paper does.
+
+    Attributes:
+      pair, settings, seed, method: as in `generate`.
+      compare: also time the baseline on every text.
+      console: where to print.
+    """
+
+    pair: Pair
+    settings: DecodeSettings
+    seed: int
+    method: str
+    compare: bool
+    console: Console
+
+    def __call__(
+        self, texts: Sequence[str], records: RecordFile | None, format: str
+    ) -> None:
+        """Decodes all texts.
+
+        Args:
+          texts: the inputs.
+          records: appended to, a line a text; texts that it already holds are skipped.
+          format: what is printed: "trace", "text" or "jsonl".
+
+        Raises:
+          DataError: a text is empty or too long (the texts before it are kept), or
+            `records` belong to other texts.
+        """
+        if not texts:
+            raise DataError("there is no text to decode")
+        done = self._already_done(texts, records)
+        if done:
+            self.console.print(f"{done} texts are already in {records.path}")
+        self._warm_up(texts[done:])
+        totals, seconds, baseline = [], 0.0, 0.0
+        for i in self._track(range(done, len(texts)), show=format != "trace"):
+            out, elapsed = self._decode(texts[i], i, self.method)
+            seconds += elapsed
+            if self.compare:
+                baseline += self._decode(texts[i], i, "autoregressive")[1]
+            totals.append(out.stats.total())
+            record = self._record(i, texts[i], out)
+            if records is not None:
+                records.append(record)
+            self._show(texts[i], out, record, format)
+        if format == "trace" and totals:
+            self._summarize(totals, seconds, baseline)
+
+    def _decode(self, text: str, i: int, method: str) -> tuple[Generated, float]:
+        try:
+            job = prepare(
+                self.pair, [text], self.settings, self.seed, method, row_ids=[i]
+            )
+        except DataError as error:
+            raise DataError(str(error).replace("text 0", f"text {i + 1}")) from error
+        start = time.perf_counter()
+        result = job.decode()
+        result.tokens.block_until_ready()
+        return collect(self.pair, result), time.perf_counter() - start
+
+    def _warm_up(self, texts: Sequence[str]) -> None:
+        """Compiles on the first text, so that times are times of decoding."""
+        if self.compare and texts:
+            self._decode(texts[0], 0, self.method)
+            self._decode(texts[0], 0, "autoregressive")
+
+    def _record(self, i: int, text: str, out: Generated) -> dict[str, Any]:
+        stats = {
+            field.name: np.asarray(getattr(out.stats, field.name))[0].item()
+            for field in dataclasses.fields(DecodeStats)
+        }
+        return {
+            "index": i,
+            "input": text,
+            "output": out.texts[0],
+            "tokens": out.tokens[0, : out.lengths[0]].tolist(),
+            **stats,
+            "method": self.method,
+            "pair": self.pair.name,
+            "settings": dataclasses.asdict(self.settings),
+            "seed": self.seed,
+            **environment(),
+        }
+
+    def _show(self, text: str, out: Generated, record: dict, format: str) -> None:
+        if format == "jsonl":
+            self.console.out(json.dumps(record, ensure_ascii=False), highlight=False)
+            return
+        if format == "text":
+            self.console.out(out.texts[0], highlight=False)
+            return
+        color = self.console.color_system is not None
+        lines = trace.trace(out.infos, 0)
+        self.console.print(f"\n{text}\n{out.texts[0]}", style="bold", markup=False)
+        self.console.print(
+            trace.render(lines, self.pair.tokenizer.piece, color), end=""
+        )
+        self.console.print(trace.legend(color))
+
+    def _summarize(self, totals, seconds: float, baseline: float) -> None:
+        stats = DecodeStats(
+            **{
+                field.name: np.sum([getattr(s, field.name) for s in totals])
+                for field in dataclasses.fields(DecodeStats)
+            }
+        )
+        line = (
+            f"\n{stats.tokens} tokens in {stats.target_calls} target runs: "
+            f"{stats.tokens_per_call:.2f} tokens a run"
+        )
+        if stats.beta_count:
+            line += (
+                f", acceptance rate α = {stats.alpha:.2f} "
+                f"(counted {stats.acceptance_rate:.2f})"
+            )
+        self.console.print(line)
+        if baseline:
+            self.console.print(
+                f"{seconds:.2f} s; the target alone needs {baseline:.2f} s: "
+                f"{baseline / seconds:.2f} times as fast"
+            )
+
+    def _already_done(self, texts, records) -> int:
+        done = list(records or [])
+        for i, record in enumerate(done):
+            if i >= len(texts) or record.get("input") != texts[i]:
+                raise DataError(
+                    f"{records.path} holds results of other texts (line {i + 1}): "
+                    "give it another name"
+                )
+        return len(done)
+
+    def _track(self, indices, show: bool):
+        if not show or self.console.is_terminal:
+            return indices
+        return progress.track(
+            indices, "decoding", console=Console(stderr=True), transient=True
+        )

@@ -1,0 +1,75 @@
+"""Records: one JSON line a result, with all that is needed to make it again."""
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import jax
+
+from specdec_jax.errors import DataError
+from specdec_jax.typing import Any
+
+PACKAGES = ("specdec_jax", "jax", "jaxlib", "flax", "numpy")
+
+
+def environment() -> dict[str, Any]:
+    """The versions and the device that a result was made with."""
+    devices = jax.devices()
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in PACKAGES},
+        },
+        "device": {
+            "platform": devices[0].platform,
+            "kind": devices[0].device_kind,
+            "count": len(devices),
+            "cpu_cores": os.cpu_count(),
+        },
+    }
+
+
+class RecordFile:
+    """A JSON-lines file that grows a whole line at a time and survives a kill."""
+
+    def __init__(self, path: str | os.PathLike):
+        """Opens a file for appending, and makes its folder.
+
+        A last line that a kill cut short is dropped.
+
+        Raises:
+          DataError: it cannot be written, or holds something else than JSON lines.
+        """
+        self.path = Path(path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8"):
+                pass
+            text = self.path.read_text("utf-8")
+            whole = text[: text.rfind("\n") + 1]
+            if whole != text:
+                os.truncate(self.path, len(whole.encode("utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot write records to {path}: {error}") from error
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The records so far."""
+        lines = self.path.read_text("utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{self.path}:{number} is not JSON: {error}") from error
+            if not isinstance(record, dict):
+                raise DataError(f"{self.path}:{number} is not a JSON object")
+            yield record
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Writes one line, and has it on the disk before it returns."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

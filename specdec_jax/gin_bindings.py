@@ -1,0 +1,112 @@
+"""What gin may configure, and how a program reads gin files: only here and in scripts.
+
+As in T5X, a run file is named by `--gin_file`, later files win over earlier ones, and
+`--gin.NAME=VALUE` binds one thing from the command line: a macro (`--gin.GAMMA=7`) or a
+parameter (`--gin.DecodeSettings.top_p=0.9`).
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import gin
+from absl import flags
+
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.errors import SettingsError, SpecdecError
+from specdec_jax.experiments.benchmark import BenchmarkConfig
+from specdec_jax.pair import load_pair
+
+flags.DEFINE_multi_string(
+    "gin_file", [], "gin files; a later one wins over an earlier one."
+)
+flags.DEFINE_multi_string("gin_bindings", [], "single gin bindings, after all files.")
+
+
+@functools.cache
+def register() -> None:
+    """Makes what decoding needs known to gin."""
+    _register(BenchmarkConfig, DecodeSettings, load_pair)
+
+
+@functools.cache
+def register_training() -> None:
+    """Makes what training needs known to gin; imports optax and Orbax."""
+    from specdec_jax.models.t5 import T5Config
+    from specdec_jax.training import jobs, loop, optimizers
+
+    _register(
+        T5Config,
+        jobs.ParallelText,
+        jobs.distill_drafter,
+        jobs.train_target,
+        loop.TrainConfig,
+        optimizers.OptimizerConfig,
+    )
+
+
+def _register(*configurables) -> None:
+    for configurable in configurables:
+        gin.external_configurable(configurable, module="specdec_jax")
+
+
+def configured(function):
+    """The version of a registered function or class that gin fills in."""
+    register()
+    return gin.get_configurable(function.__name__)
+
+
+def rewrite_gin_args(argv: Sequence[str]) -> list[str]:
+    """T5X's `--gin.NAME=VALUE` as the flag that absl knows.
+
+    Strings may come without quotes: a value that gin cannot read is taken as a string.
+    """
+    rewritten = []
+    for arg in argv:
+        if not arg.startswith("--gin."):
+            rewritten.append(arg)
+            continue
+        name, equals, value = arg.removeprefix("--gin.").partition("=")
+        if not equals:
+            raise SettingsError(f"{arg}: write --gin.NAME=VALUE")
+        rewritten.append(f"--gin_bindings={name} = {_quoted(value)}")
+    return rewritten
+
+
+def parse(default_file: str | None = None) -> None:
+    """Reads the gin files and bindings that the flags name.
+
+    Raises:
+      SettingsError: a file is missing, or gin cannot read it or does not know a name.
+    """
+    register()
+    files = flags.FLAGS.gin_file or ([default_file] if default_file else [])
+    for file in files:
+        if not Path(file).is_file():
+            raise SettingsError(f"no gin file {file}")
+    gin.add_config_file_search_path(str(Path(__file__).parent.parent))
+    try:
+        gin.parse_config_files_and_bindings(files, flags.FLAGS.gin_bindings)
+    except (ValueError, OSError, SyntaxError) as error:
+        raise SettingsError(f"gin: {' '.join(str(error).split())}") from error
+
+
+def run_program(main) -> None:
+    """Runs a script's main: bad input becomes one line on stderr and exit code 1."""
+    from absl import app
+
+    def guarded(argv):
+        try:
+            main(argv)
+        except SpecdecError as error:
+            raise SystemExit(f"error: {error}") from error
+
+    app.run(guarded, flags_parser=lambda argv: flags.FLAGS(rewrite_gin_args(argv)))
+
+
+def _quoted(value: str) -> str:
+    try:
+        gin.parse_value(value)
+    except (ValueError, SyntaxError):
+        return repr(value)
+    return value

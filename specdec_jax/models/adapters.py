@@ -1,0 +1,35 @@
+"""A network and its configuration -> the functions that a loop calls."""
+
+import functools
+from typing import no_type_check
+
+from flax import struct
+
+from specdec_jax.decoding.contracts import LanguageModel
+from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.typing import Array, Bool, Int32
+
+
+@no_type_check
+@struct.dataclass
+class EncoderInputs:
+    """The source text of an encoder-decoder model."""
+
+    tokens: Int32[Array, "B E"]
+    mask: Bool[Array, "B E"]  # False at padding
+
+
+@functools.cache
+def t5_language_model(config: T5Config) -> LanguageModel:
+    """A T5 for the loops; its `inputs` are `EncoderInputs`. One object a config."""
+    model = T5(config)
+
+    def start(params, inputs, slots):
+        return model.apply(
+            {"params": params}, inputs.tokens, inputs.mask, slots, method="start_cache"
+        )
+
+    def extend(params, cache, tokens, lengths):
+        return model.apply({"params": params}, cache, tokens, lengths, method="extend")
+
+    return LanguageModel(config.vocab_size, config.padded_vocab_size, start, extend)

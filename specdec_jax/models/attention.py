@@ -1,0 +1,195 @@
+"""T5's attention: no scaling by the head size, one relative bias for all layers."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.models import cache as kv
+from specdec_jax.models.layers import Dense, DenseGroup, Dropout
+from specdec_jax.typing import Array, Bool, Float, Float32, Int32
+
+# What is added to the attention logits of places that must not be seen. Finite, as in
+# T5X: a row that may see nothing (padding) stays finite too.
+MASKED = -1e10
+
+# T5X's initializer of attention kernels, whose tails are not cut.
+attention_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
+
+
+def relative_buckets(
+    distance: np.ndarray, bidirectional: bool, num_buckets: int, max_distance: int
+) -> np.ndarray:
+    """T5's bucket of each distance query position - key position.
+
+    Half of the buckets are single distances, the others grow logarithmically up to
+    `max_distance`; both directions share them in the encoder, and only the past has
+    any in the decoder. Distances are known when a program is traced, so this is numpy.
+
+    Args:
+      distance: any shape, int; positive where the key is before the query.
+      bidirectional: encoder (True) or decoder (False).
+      num_buckets: in all.
+      max_distance: from here on all distances share the last bucket.
+
+    Returns:
+      int32 of the same shape, in [0, num_buckets).
+    """
+    bucket = np.zeros_like(distance)
+    if bidirectional:
+        num_buckets //= 2
+        bucket = np.where(distance < 0, num_buckets, 0)
+        distance = np.abs(distance)
+    else:
+        distance = np.maximum(distance, 0)
+    exact = num_buckets // 2
+    # float32 throughout: the edges between buckets are part of the trained weights.
+    ratio = np.maximum(distance, 1).astype(np.float32) / np.float32(exact)
+    growth = np.log(ratio) / np.float32(np.log(max_distance / exact))
+    logarithmic = exact + (growth * np.float32(num_buckets - exact)).astype(np.int32)
+    logarithmic = np.minimum(logarithmic, num_buckets - 1)
+    return (bucket + np.where(distance < exact, distance, logarithmic)).astype(np.int32)
+
+
+class RelativeBias(nn.Module):
+    """The learnt attention bias of a stack, shared by its layers."""
+
+    num_heads: int
+    bidirectional: bool
+    num_buckets: int
+    max_distance: int
+
+    @nn.compact
+    def by_distance(self, distances: np.ndarray) -> Float[Array, "N K"]:
+        """Float32 bias of each head at each of K distances (numpy, known early)."""
+        rel_embedding = self.param(
+            "rel_embedding",
+            nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
+            (self.num_heads, self.num_buckets),
+            jnp.float32,
+        )
+        buckets = relative_buckets(
+            distances, self.bidirectional, self.num_buckets, self.max_distance
+        )
+        return jnp.take(rel_embedding.astype(jnp.float32), buckets, axis=1)
+
+
+def encoder_bias(bias: RelativeBias, length: int) -> Float[Array, "1 N E E"]:
+    """Bias between every two of `length` encoder positions."""
+    distances = np.arange(length)[:, None] - np.arange(length)[None, :]
+    flat = bias.by_distance(distances.reshape(-1))
+    return flat.reshape(1, -1, length, length)
+
+
+def decoder_bias(
+    bias: RelativeBias, positions: Int32[Array, "B T"], slots: int
+) -> Float[Array, "B N T S"]:
+    """Causal bias of queries at any positions to every cache slot.
+
+    A slot holds the token of its own position, so slots after a query's position, the
+    leftovers of a rejected block among them, are masked here and nowhere else.
+    """
+    by_distance = bias.by_distance(np.arange(slots))  # N S
+    distance = positions[:, :, None] - jnp.arange(slots, dtype=jnp.int32)[None, None]
+    seen = jnp.take(by_distance, jnp.clip(distance, 0, slots - 1), axis=1)  # N B T S
+    seen = jnp.moveaxis(seen, 0, 1)
+    return jnp.where(distance[:, None] >= 0, seen, MASKED)
+
+
+def padding_bias(mask: Bool[Array, "B E"]) -> Float[Array, "B 1 1 E"]:
+    """Hides padded encoder positions from every query."""
+    return jnp.where(mask, 0.0, MASKED).astype(jnp.float32)[:, None, None, :]
+
+
+class Attention(nn.Module):
+    """What T5's self- and cross-attention share: sizes, kernels and the mixing."""
+
+    width: int
+    num_heads: int
+    head_size: int
+    dropout_rate: float
+    dtype: jnp.dtype
+    packed: bool = False
+
+    def groups(self) -> list[DenseGroup]:
+        """The kernels before the attention, grouped by the input they share."""
+        raise NotImplementedError
+
+    def setup(self):
+        def query_init(*args):
+            # T5 has no 1/sqrt(head size) in attention: its initializer has it.
+            return attention_init(*args) / np.sqrt(self.head_size)
+
+        inits = {"query": query_init, "key": attention_init, "value": attention_init}
+        for group in self.groups():
+            group.declare(self, self.dtype, inits)
+        self.out = Dense(self.width, self.dtype, attention_init)
+        # One mask for all queries, as in T5X.
+        self.dropout = Dropout(self.dropout_rate)
+
+    def _group(self, *names: str) -> DenseGroup:
+        width = self.num_heads * self.head_size
+        return DenseGroup(dict.fromkeys(names, width), self.packed and len(names) > 1)
+
+    def _project(self, group: DenseGroup, x: Array) -> list[Float[Array, "B N T H"]]:
+        split = (*x.shape[:2], self.num_heads, self.head_size)
+        return [jnp.swapaxes(y.reshape(split), 1, 2) for y in group.apply(self, x)]
+
+    def _mix(
+        self,
+        query: Float[Array, "B N T H"],
+        seen: kv.KeyValues,
+        bias: Float32[Array, "..."],
+        deterministic: bool,
+    ) -> Float[Array, "B T D"]:
+        logits = jnp.einsum(
+            "bnth,bnsh->bnts", query, seen.keys, preferred_element_type=jnp.float32
+        )
+        weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.dtype)
+        weights = self.dropout(weights, deterministic)
+        mixed = jnp.einsum("bnts,bnsh->bnth", weights, seen.values)
+        batch, _, length, _ = mixed.shape
+        return self.out(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1))
+
+
+class SelfAttention(Attention):
+    """Attention of a block to itself, or to a cache that the block joins."""
+
+    def groups(self):
+        return [self._group("query", "key", "value")]
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        bias: Float32[Array, "..."],
+        deterministic: bool,
+        cache: kv.KeyValues | None = None,
+        lengths: Int32[Array, " B"] | None = None,
+    ) -> tuple[Float[Array, "B T D"], kv.KeyValues]:
+        """Returns the output and the keys and values that were attended to."""
+        query, keys, values = self._project(self.groups()[0], x)
+        seen = kv.KeyValues(keys, values)
+        if cache is not None:
+            seen = kv.overwrite(cache, seen, lengths)
+        return self._mix(query, seen, bias, deterministic), seen
+
+
+class CrossAttention(Attention):
+    """Attention to the encoder, whose keys and values are computed once an input."""
+
+    def groups(self):
+        return [self._group("query"), self._group("key", "value")]
+
+    def keys_values(self, encoded: Float[Array, "B E D"]) -> kv.KeyValues:
+        """What every later call attends to."""
+        return kv.KeyValues(*self._project(self.groups()[1], encoded))
+
+    def __call__(
+        self,
+        x: Float[Array, "B T D"],
+        encoded: kv.KeyValues,
+        bias: Float32[Array, "B 1 1 E"],
+        deterministic: bool,
+    ) -> Float[Array, "B T D"]:
+        (query,) = self._project(self.groups()[0], x)
+        return self._mix(query, encoded, bias, deterministic)

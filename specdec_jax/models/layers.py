@@ -1,0 +1,174 @@
+"""The layers of T5 that are not attention: dense, norm, embedding, feed-forward."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.typing import Array, Callable, Float, Int32
+
+Initializer = Callable[..., Array]
+
+# T5X's initializer of all kernels outside attention, with variance 1 / fan_in.
+fan_in_init = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+
+
+class Dense(nn.Module):
+    """A product with one kernel, no bias: [..., D] -> [..., features]."""
+
+    features: int
+    dtype: jnp.dtype
+    kernel_init: Initializer = fan_in_init
+    out_dtype: jnp.dtype | None = None
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... D"]) -> Float[Array, "... F"]:
+        shape = (x.shape[-1], self.features)
+        kernel = self.param("kernel", self.kernel_init, shape, jnp.float32)
+        # Flat, since XLA on CPU transposes the gradients of a 3-d product by copying.
+        flat = jnp.dot(
+            x.astype(self.dtype).reshape(-1, x.shape[-1]),
+            kernel.astype(self.dtype),
+            preferred_element_type=self.out_dtype or self.dtype,
+        )
+        return flat.reshape(*x.shape[:-1], self.features)
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseGroup:
+    """Products of one input with several kernels of one module.
+
+    Apart, each kernel has its own name, as in T5X. Packed (see
+    `specdec_jax.models.packing`), they are one wide kernel named by all of them, so
+    that a small decoding step makes one large product in place of several small ones.
+
+    Attributes:
+      widths: the width of each product, by the name of its kernel.
+      packed: whether the parameters hold the one wide kernel.
+    """
+
+    widths: Mapping[str, int]
+    packed: bool
+
+    def declare(
+        self, module: nn.Module, dtype: jnp.dtype, inits: Mapping[str, Initializer] = {}
+    ) -> None:
+        """Gives the module its kernels; for use in `setup`."""
+        if self.packed:
+            setattr(module, self.name, Dense(sum(self.widths.values()), dtype))
+            return
+        for name, width in self.widths.items():
+            setattr(module, name, Dense(width, dtype, inits.get(name, fan_in_init)))
+
+    def apply(self, module: nn.Module, x: Array) -> list[Array]:
+        """[..., D] -> one array [..., width] for each kernel, in order."""
+        if not self.packed:
+            return [getattr(module, name)(x) for name in self.widths]
+        wide = getattr(module, self.name)(x)
+        return jnp.split(wide, np.cumsum(list(self.widths.values()))[:-1], axis=-1)
+
+    @property
+    def name(self) -> str:
+        return packed_name(self.widths)
+
+
+def packed_name(names: Iterable[str]) -> str:
+    """The name of the one kernel that several were packed into."""
+    return "_and_".join(names)
+
+
+class RMSNorm(nn.Module):
+    """T5's layer norm: x / rms(x) * scale, in float32, with no mean and no bias."""
+
+    dtype: jnp.dtype
+    epsilon: float = 1e-6
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... D"]) -> Float[Array, "... D"]:
+        scale = self.param("scale", nn.initializers.ones, (x.shape[-1],), jnp.float32)
+        x32 = x.astype(jnp.float32)
+        mean_square = jnp.mean(jnp.square(x32), axis=-1, keepdims=True)
+        normed = x32 * jax.lax.rsqrt(mean_square + self.epsilon)
+        scale = jnp.expand_dims(scale.astype(jnp.float32), range(x.ndim - 1))
+        return (normed * scale).astype(self.dtype)
+
+
+class Embed(nn.Module):
+    """Token embeddings, looked up by gather; the tied logits of T5 v1.0."""
+
+    num_embeddings: int
+    features: int
+    dtype: jnp.dtype
+    init_std: float = 1.0
+
+    def setup(self):
+        self.embedding = self.param(
+            "embedding",
+            nn.initializers.normal(self.init_std),
+            (self.num_embeddings, self.features),
+            jnp.float32,
+        )
+
+    def __call__(self, tokens: Int32[Array, "B T"]) -> Float[Array, "B T D"]:
+        return jnp.take(self.embedding, tokens, axis=0).astype(self.dtype)
+
+    def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
+        """Float32 logits of features against every embedding."""
+        embedding = self.embedding.astype(self.dtype)
+        return jnp.einsum(
+            "btd,vd->btv", x, embedding, preferred_element_type=jnp.float32
+        )
+
+
+class Dropout(nn.Module):
+    """Dropout with one mask for all positions of a row, as T5X has it.
+
+    Besides being T5X's habit it draws T times fewer random bits, which on a CPU would
+    cost as much as the products.
+    """
+
+    rate: float
+
+    @nn.compact
+    def __call__(self, x: Array, deterministic: bool) -> Array:
+        return nn.Dropout(self.rate, broadcast_dims=(-2,))(x, deterministic)
+
+
+class FeedForward(nn.Module):
+    """T5's feed-forward: gated tanh-GELU (v1.1) or ReLU (v1.0); [B, T, D] to same."""
+
+    width: int
+    hidden: int
+    activations: tuple[str, ...]
+    dropout_rate: float
+    dtype: jnp.dtype
+    packed: bool = False
+
+    def setup(self):
+        gated = len(self.activations) > 1
+        names = ["wi_0", "wi_1"] if gated else ["wi"]
+        self.inner = DenseGroup(
+            dict.fromkeys(names, self.hidden), self.packed and gated
+        )
+        self.inner.declare(self, self.dtype)
+        self.wo = Dense(self.width, self.dtype)
+        self.dropout = Dropout(self.dropout_rate)
+
+    def __call__(
+        self, x: Float[Array, "B T D"], deterministic: bool
+    ) -> Float[Array, "B T D"]:
+        halves = self.inner.apply(self, x)
+        h = ACTIVATIONS[self.activations[0]](halves[0])
+        if len(halves) > 1:
+            h = h * ACTIVATIONS[self.activations[1]](halves[1])
+        return self.wo(self.dropout(h, deterministic))
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "gelu": lambda x: nn.gelu(x, approximate=True),
+    "relu": nn.relu,
+    "linear": lambda x: x,
+}

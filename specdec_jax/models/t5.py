@@ -1,0 +1,318 @@
+"""T5, v1.1 (gated GELU, untied logits) and v1.0 (ReLU, tied), in Flax linen.
+
+The parameter tree has the names and shapes of T5X's `examples/t5`, so that its
+checkpoints load without renaming. What decoding needs is here as methods: `encode`
+once, `cross_keys_values` once, `extend` for each block of tokens.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import flax.linen as nn
+import jax.numpy as jnp
+from flax import struct
+
+from specdec_jax.models import attention
+from specdec_jax.models import cache as kv
+from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, RMSNorm
+from specdec_jax.typing import Array, Bool, Float, Float32, Int32
+
+
+@dataclasses.dataclass(frozen=True)
+class T5Config:
+    """The sizes of a T5, with T5X's names.
+
+    Attributes:
+      vocab_size: ids that a tokenizer can give; logits past them are never drawn.
+      padded_vocab_size: rows of the embedding and of the logits, V.
+      emb_dim, num_heads, head_dim, mlp_dim: D, N, H, F.
+      num_encoder_layers, num_decoder_layers: L of each stack.
+      mlp_activations: ("gelu", "linear") in v1.1, ("relu",) in v1.0.
+      logits_via_embedding: tied logits, scaled by D^-0.5 (v1.0).
+      dropout_rate: in training.
+      dtype: "float32" or "bfloat16", of weights and activations; norms, attention
+        softmax and logits are float32 in both. float16 overflows in T5.
+      embedding_init_std: 1 in T5X, which suits Adafactor's relative steps; Adam's
+        absolute ones want it small.
+      packed: whether kernels that share an input are stored as one.
+    """
+
+    vocab_size: int
+    padded_vocab_size: int
+    emb_dim: int
+    num_heads: int
+    head_dim: int
+    mlp_dim: int
+    num_encoder_layers: int
+    num_decoder_layers: int
+    mlp_activations: Sequence[str] = ("gelu", "linear")
+    logits_via_embedding: bool = False
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
+    dropout_rate: float = 0.1
+    dtype: str = "float32"
+    embedding_init_std: float = 1.0
+    packed: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
+        if self.dtype not in ("float32", "bfloat16"):
+            raise ValueError(
+                f"dtype must be 'float32' or 'bfloat16', not {self.dtype!r}"
+                + (": T5 overflows in it" if self.dtype == "float16" else "")
+            )
+        if not 0 < self.vocab_size <= self.padded_vocab_size:
+            raise ValueError(
+                f"vocab_size must be in 1..padded_vocab_size "
+                f"({self.padded_vocab_size}), not {self.vocab_size}"
+            )
+
+
+@struct.dataclass
+class DecoderCache:
+    """All that a decoder remembers: its own past, and the input.
+
+    Attributes:
+      past: self-attention keys and values of each layer, S slots.
+      encoded: cross-attention keys and values of each layer, E positions.
+      encoder_bias: [B, 1, 1, E], hides padded encoder positions.
+    """
+
+    past: tuple[kv.KeyValues, ...]
+    encoded: tuple[kv.KeyValues, ...]
+    encoder_bias: Float32[Array, "B 1 1 E"]
+
+
+class EncoderLayer(nn.Module):
+    config: T5Config
+
+    def setup(self):
+        c = self.config
+        dtype = jnp.dtype(c.dtype)
+        self.pre_attention_layer_norm = RMSNorm(dtype)
+        self.attention = attention.SelfAttention(**_attention_sizes(c))
+        self.pre_mlp_layer_norm = RMSNorm(dtype)
+        self.mlp = FeedForward(**_feed_forward_sizes(c))
+        self.dropout = Dropout(c.dropout_rate)
+
+    def __call__(self, x, bias, deterministic):
+        h, _ = self.attention(self.pre_attention_layer_norm(x), bias, deterministic)
+        x = x + self.dropout(h, deterministic)
+        h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
+        return x + self.dropout(h, deterministic)
+
+
+class DecoderLayer(nn.Module):
+    config: T5Config
+
+    def setup(self):
+        c = self.config
+        dtype = jnp.dtype(c.dtype)
+        self.pre_self_attention_layer_norm = RMSNorm(dtype)
+        self.self_attention = attention.SelfAttention(**_attention_sizes(c))
+        self.pre_cross_attention_layer_norm = RMSNorm(dtype)
+        self.encoder_decoder_attention = attention.CrossAttention(**_attention_sizes(c))
+        self.pre_mlp_layer_norm = RMSNorm(dtype)
+        self.mlp = FeedForward(**_feed_forward_sizes(c))
+        self.dropout = Dropout(c.dropout_rate)
+
+    def cross_keys_values(self, encoded):
+        return self.encoder_decoder_attention.keys_values(encoded)
+
+    def __call__(
+        self, x, bias, encoded, encoder_bias, deterministic, cache=None, lengths=None
+    ):
+        h, past = self.self_attention(
+            self.pre_self_attention_layer_norm(x), bias, deterministic, cache, lengths
+        )
+        x = x + self.dropout(h, deterministic)
+        h = self.encoder_decoder_attention(
+            self.pre_cross_attention_layer_norm(x), encoded, encoder_bias, deterministic
+        )
+        x = x + self.dropout(h, deterministic)
+        h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
+        return x + self.dropout(h, deterministic), past
+
+
+class Encoder(nn.Module):
+    config: T5Config
+
+    def setup(self):
+        c = self.config
+        self.relpos_bias = _relative_bias(c, bidirectional=True)
+        self.layers = [EncoderLayer(c) for _ in range(c.num_encoder_layers)]
+        self.encoder_norm = RMSNorm(jnp.dtype(c.dtype))
+        self.dropout = Dropout(c.dropout_rate)
+        # The one dropout of T5X with a mask of its own for each position.
+        self.output_dropout = nn.Dropout(c.dropout_rate)
+
+    def __call__(self, x, mask, deterministic):
+        bias = attention.encoder_bias(self.relpos_bias, x.shape[1])
+        bias = bias + attention.padding_bias(mask)
+        x = self.dropout(x, deterministic)
+        for layer in self.layers:
+            x = layer(x, bias, deterministic)
+        return self.output_dropout(self.encoder_norm(x), deterministic)
+
+
+class Decoder(nn.Module):
+    config: T5Config
+
+    def setup(self):
+        c = self.config
+        self.relpos_bias = _relative_bias(c, bidirectional=False)
+        self.layers = [DecoderLayer(c) for _ in range(c.num_decoder_layers)]
+        self.decoder_norm = RMSNorm(jnp.dtype(c.dtype))
+        self.dropout = Dropout(c.dropout_rate)
+        if not c.logits_via_embedding:
+            self.logits_dense = Dense(
+                c.padded_vocab_size,
+                jnp.dtype(c.dtype),
+                out_dtype=jnp.dtype(jnp.float32),
+            )
+
+    def cross_keys_values(self, encoded):
+        return tuple(layer.cross_keys_values(encoded) for layer in self.layers)
+
+    def __call__(
+        self, x, encoded, encoder_bias, deterministic, past=None, lengths=None
+    ):
+        """Features [B, T, D] of a block, and the self-attention cache with it."""
+        block = jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
+        if past is None:
+            positions, slots = block, x.shape[1]
+            past = [None] * len(self.layers)
+        else:
+            positions, slots = lengths[:, None] + block, past[0].keys.shape[2]
+        bias = attention.decoder_bias(self.relpos_bias, positions, slots)
+        x = self.dropout(x, deterministic)
+        seen = []
+        for layer, cross, own in zip(self.layers, encoded, past, strict=True):
+            x, own = layer(x, bias, cross, encoder_bias, deterministic, own, lengths)
+            seen.append(own)
+        return self.dropout(self.decoder_norm(x), deterministic), tuple(seen)
+
+
+class T5(nn.Module):
+    """Encoder, decoder and logits of one T5."""
+
+    config: T5Config
+
+    def setup(self):
+        c = self.config
+        self.token_embedder = Embed(
+            c.padded_vocab_size, c.emb_dim, jnp.dtype(c.dtype), c.embedding_init_std
+        )
+        self.encoder = Encoder(c)
+        self.decoder = Decoder(c)
+
+    def __call__(
+        self,
+        encoder_tokens: Int32[Array, "B E"],
+        encoder_mask: Bool[Array, "B E"],
+        decoder_tokens: Int32[Array, "B T"],
+        deterministic: bool = True,
+    ) -> Float32[Array, "B T V"]:
+        """Teacher forcing: logits of the token after each decoder position.
+
+        Args:
+          encoder_tokens: the input.
+          encoder_mask: True at its tokens, False at padding.
+          decoder_tokens: the output shifted right, from the start token 0 on.
+          deterministic: False for dropout, which needs a "dropout" rng.
+        """
+        encoded = self.encode(encoder_tokens, encoder_mask, deterministic)
+        features, _ = self.decoder(
+            self.token_embedder(decoder_tokens),
+            self.decoder.cross_keys_values(encoded),
+            attention.padding_bias(encoder_mask),
+            deterministic,
+        )
+        return self._logits(features)
+
+    def encode(
+        self,
+        tokens: Int32[Array, "B E"],
+        mask: Bool[Array, "B E"],
+        deterministic: bool = True,
+    ) -> Float[Array, "B E D"]:
+        """The encoder's output, once for an input."""
+        return self.encoder(self.token_embedder(tokens), mask, deterministic)
+
+    def start_cache(
+        self, tokens: Int32[Array, "B E"], mask: Bool[Array, "B E"], slots: int
+    ) -> DecoderCache:
+        """Encodes an input; the cache of a decoder that has seen no token of its own.
+
+        Args:
+          tokens, mask: the input, as in `encode`.
+          slots: S, how many decoder tokens the cache has room for.
+        """
+        encoded = self.decoder.cross_keys_values(self.encode(tokens, mask))
+        c = self.config
+        past = tuple(
+            kv.empty(
+                tokens.shape[0], c.num_heads, slots, c.head_dim, jnp.dtype(c.dtype)
+            )
+            for _ in range(c.num_decoder_layers)
+        )
+        return DecoderCache(past, encoded, attention.padding_bias(mask))
+
+    def extend(
+        self,
+        cache: DecoderCache,
+        tokens: Int32[Array, "B T"],
+        lengths: Int32[Array, " B"],
+    ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T D"], DecoderCache]:
+        """Scores T tokens put at each row's own length.
+
+        Returns:
+          Logits of the token after each of them, the last hidden states that gave the
+          logits, and the cache with the T tokens written at lengths .. lengths + T - 1.
+        """
+        features, past = self.decoder(
+            self.token_embedder(tokens),
+            cache.encoded,
+            cache.encoder_bias,
+            True,
+            cache.past,
+            lengths,
+        )
+        return self._logits(features), features, cache.replace(past=past)
+
+    def _logits(self, features):
+        if self.config.logits_via_embedding:
+            # Scaled last: the scale would cost bfloat16 features a rounding.
+            return self.token_embedder.attend(features) * self.config.emb_dim**-0.5
+        return self.decoder.logits_dense(features)
+
+
+def _relative_bias(config: T5Config, bidirectional: bool):
+    return attention.RelativeBias(
+        num_heads=config.num_heads,
+        bidirectional=bidirectional,
+        num_buckets=config.relative_attention_num_buckets,
+        max_distance=config.relative_attention_max_distance,
+    )
+
+
+def _attention_sizes(config: T5Config) -> dict:
+    return {
+        "width": config.emb_dim,
+        "num_heads": config.num_heads,
+        "head_size": config.head_dim,
+        "dropout_rate": config.dropout_rate,
+        "dtype": jnp.dtype(config.dtype),
+        "packed": config.packed,
+    }
+
+
+def _feed_forward_sizes(config: T5Config) -> dict:
+    return {
+        "width": config.emb_dim,
+        "hidden": config.mlp_dim,
+        "activations": config.mlp_activations,
+        "dropout_rate": config.dropout_rate,
+        "dtype": jnp.dtype(config.dtype),
+        "packed": config.packed,
+    }

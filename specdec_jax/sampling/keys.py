@@ -1,0 +1,73 @@
+"""One key for each (row, step, use), and no key twice.
+
+    key                                the call's own, jax.random.key(seed)
+     └ fold_in(key, row id)            `row_keys`: a row's own stream, made once
+        └ fold_in(·, step)             a step of the loop: one run of the target
+           └ fold_in(·, use)           `uniforms`: DRAFT, ACCEPT, CORRECT or SAMPLE
+
+A row's numbers depend on the call's key, its row id and its step, so on nothing about
+its neighbours, and equal rows with unlike ids draw differently. Within a use the
+numbers are one array, drawn at once: a drafter's G guesses share one key but no number.
+Nothing is split and no key is carried: any step of any row can be drawn again from its
+address.
+"""
+
+import enum
+
+import jax
+import jax.numpy as jnp
+
+from specdec_jax.typing import Array, Float32, Int32, Key
+
+
+class Use(enum.IntEnum):
+    """Who consumes a key. The values are part of what a seed means: do not renumber."""
+
+    DRAFT = 0  # x_i ~ q_i(x), a number a guess (Algorithm 1)
+    ACCEPT = 1  # r_i ~ U(0, 1), a number a guess (Algorithm 1)
+    CORRECT = 2  # t ~ p'(x), one number a block (Algorithm 1)
+    SAMPLE = 3  # x ~ p(x), one number a step (the autoregressive baseline)
+
+
+def row_keys(key: Key[Array, ""], row_ids: Int32[Array, " B"]) -> Key[Array, " B"]:
+    """The keys of B rows: `fold_in(key, row id)`.
+
+    Args:
+      key: a typed key, `jax.random.key(seed)`.
+      row_ids: [B], what the rows are known by. `jnp.arange(B)` unless rows of one job
+        are spread over several batches, where their place in the job keeps them apart.
+
+    Returns:
+      [B] keys; equal ids have equal keys.
+    """
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, row_ids)
+
+
+def uniforms(
+    row_keys_b: Key[Array, " B"],
+    use: Use,
+    step_b: Int32[Array, " B"],
+    shape: tuple[int, ...],
+) -> Float32[Array, " B *shape"]:
+    """Uniform numbers in [0, 1) for one use, at each row's own step.
+
+    Exactly 0 does occur (one number in 2^23), and 1 does not. Each (row, step, use) is
+    to be asked for once: asking again gives the same numbers.
+
+    Args:
+      row_keys_b: [B], from `row_keys`.
+      use: who consumes them.
+      step_b: [B], the step of each row.
+      shape: of one row's numbers, such as (G,) for a draft and () for a correction.
+
+    Returns:
+      [B, *shape].
+    """
+
+    def of_row(key, step):
+        step_key = jax.random.fold_in(key, step)
+        return jax.random.uniform(
+            jax.random.fold_in(step_key, int(use)), shape, jnp.float32
+        )
+
+    return jax.vmap(of_row)(row_keys_b, step_b)
