@@ -93,7 +93,9 @@ def parse(default_file: str | None = None) -> None:
 
 def run_program(main) -> None:
     """Runs a script's main: bad input becomes one line on stderr and exit code 1."""
-    from absl import app
+    from absl import app, logging
+
+    logging.set_verbosity(logging.WARNING)  # jax tells of every backend it lacks
 
     def guarded(argv):
         try:
@@ -106,7 +108,7 @@ def run_program(main) -> None:
 
 def _quoted(value: str) -> str:
     try:
-        gin.parse_value(value)
+        gin.config.parse_value(value)
     except (ValueError, SyntaxError):
         return repr(value)
     return value

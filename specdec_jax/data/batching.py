@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import no_type_check
 
 import numpy as np
 from flax import struct
@@ -13,6 +14,7 @@ from specdec_jax.typing import Array, Bool, Float32, Int32
 Pair = tuple[Sequence[int], Sequence[int]]
 
 
+@no_type_check  # jax.tree rebuilds it around tracers and shapes as well
 @struct.dataclass
 class Seq2SeqBatch:
     """Pairs for teacher forcing.

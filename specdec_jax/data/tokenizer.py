@@ -1,9 +1,11 @@
 """SentencePiece, with T5's special ids."""
 
+import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import sentencepiece
 
 from specdec_jax.errors import DataError
@@ -39,7 +41,7 @@ class Tokenizer:
         """Ids of a text, ended by EOS."""
         return [*self._pieces.encode(text), EOS_ID]
 
-    def decode(self, tokens: Sequence[int]) -> str:
+    def decode(self, tokens: Iterable[int | np.integer]) -> str:
         """The text of ids, up to the first EOS; ids without a piece are left out."""
         kept = []
         for token in map(int, tokens):
@@ -64,13 +66,16 @@ class Tokenizer:
 
 
 def train_tokenizer(lines: Iterable[str], path: str | os.PathLike, size: int) -> None:
-    """Fits a unigram SentencePiece model of `size` pieces and writes it to `path`."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
+    """Fits a unigram SentencePiece model of `size` pieces and writes it to `path`.
+
+    Raises:
+      DataError: the lines are too few for so many pieces.
+    """
+    model = io.BytesIO()
+    try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
-            model_writer=file,
+            model_writer=model,
             vocab_size=size,
             model_type="unigram",
             character_coverage=1.0,
@@ -80,3 +85,8 @@ def train_tokenizer(lines: Iterable[str], path: str | os.PathLike, size: int) ->
             bos_id=-1,
             minloglevel=2,
         )
+    except RuntimeError as error:
+        raise DataError(f"cannot fit a tokenizer of {size} pieces: {error}") from error
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.getvalue())

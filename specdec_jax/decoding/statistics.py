@@ -1,11 +1,15 @@
 """Counts and rates of a decode, from the records of its steps and from nothing else."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
 from specdec_jax.decoding.state import DecodeResult, StepInfo
-from specdec_jax.typing import Array
+
+Count = np.ndarray | np.number  # [B], or a scalar in a `total`
+
+Counts = np.ndarray | np.generic | float  # one a row, or one for all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,20 +29,20 @@ class DecodeStats:
         number (accepted + rejected).
     """
 
-    tokens: np.ndarray
-    target_calls: np.ndarray
-    drafted: np.ndarray
-    accepted: np.ndarray
-    rejected: np.ndarray
-    beta_sum: np.ndarray
-    beta_count: np.ndarray
+    tokens: Count
+    target_calls: Count
+    drafted: Count
+    accepted: Count
+    rejected: Count
+    beta_sum: Count
+    beta_count: Count
 
     @property
-    def tokens_per_call(self) -> np.ndarray:
+    def tokens_per_call(self) -> Count:
         return self.tokens / np.maximum(self.target_calls, 1)
 
     @property
-    def acceptance_rate(self) -> np.ndarray:
+    def acceptance_rate(self) -> Count:
         """alpha by counting: accepted / (accepted + first rejections).
 
         Not accepted / drafted, which is too low: guesses after a rejection were never
@@ -47,18 +51,26 @@ class DecodeStats:
         return _ratio(self.accepted, self.accepted + self.rejected)
 
     @property
-    def alpha(self) -> np.ndarray:
+    def alpha(self) -> Count:
         """alpha as the mean of beta = sum_x min(p, q) over the guesses tested."""
         return _ratio(self.beta_sum, self.beta_count)
 
+    @classmethod
+    def pooled(cls, many: Sequence["DecodeStats"]) -> "DecodeStats":
+        """The rows of several decodes as one row: the fields are numbers."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{n: sum(np.sum(getattr(one, n)) for one in many) for n in names})
+
     def total(self) -> "DecodeStats":
-        """All rows as one: the fields are scalars."""
-        return DecodeStats(
-            **{
-                field.name: np.sum(getattr(self, field.name))
-                for field in dataclasses.fields(self)
-            }
-        )
+        """All rows as one."""
+        return self.pooled([self])
+
+    def row(self, index: int) -> dict[str, float]:
+        """The counts of one row, as plain numbers, by name."""
+        return {
+            field.name: np.asarray(getattr(self, field.name))[index].item()
+            for field in dataclasses.fields(self)
+        }
 
 
 def statistics(result: DecodeResult) -> DecodeStats:
@@ -88,6 +100,6 @@ def statistics(result: DecodeResult) -> DecodeStats:
     )
 
 
-def _ratio(a: Array, b: Array) -> np.ndarray:
+def _ratio(a: Count, b: Count) -> Count:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(a, float) / np.asarray(b, float)

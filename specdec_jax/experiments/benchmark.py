@@ -181,12 +181,12 @@ def _measure_decoding(
                 job = prepare(pair, [text], settings, config.seed + round_, row_ids=[i])
                 elapsed, result = _time(job)
                 seconds[gamma] += elapsed
-                stats[gamma].append(statistics(result).total())
+                stats[gamma].append(statistics(result))
             tick(round_ * len(texts) + i + 1, (config.repeats + 1) * len(texts))
         if round_ == 0:
             continue
         for gamma, run in runs.items():
-            total = _sum(stats[gamma])
+            total = DecodeStats.pooled(stats[gamma])
             run.seconds.append(seconds[gamma])
             run.tokens.append(int(total.tokens))
             run.stats.append(total)
@@ -196,7 +196,7 @@ def _measure_decoding(
 def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, Any]:
     baseline = np.divide(runs[0].tokens, runs[0].seconds)
     ours = np.divide(runs[gamma].tokens, runs[gamma].seconds)
-    stats = _sum(runs[gamma].stats)
+    stats = DecodeStats.pooled(runs[gamma].stats)
     alpha = float(stats.alpha)
     c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
     predicted = theory.speedup(alpha, gamma, c, v)
@@ -244,13 +244,6 @@ def _time_loop(job: Job):
 
 def _interleaved(rounds: int, names) -> Iterator[tuple[int, Any]]:
     return itertools.product(range(rounds), names)
-
-
-def _sum(stats: Sequence[DecodeStats]) -> DecodeStats:
-    fields = [f.name for f in dataclasses.fields(DecodeStats)]
-    return DecodeStats(
-        **{name: np.sum([getattr(s, name) for s in stats]) for name in fields}
-    )
 
 
 def _spread(values: np.ndarray) -> list[float]:

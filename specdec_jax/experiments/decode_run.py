@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Sequence
 
-import numpy as np
 from rich import progress
 from rich.console import Console
 
@@ -62,7 +61,7 @@ class DecodeRun:
             seconds += elapsed
             if self.compare:
                 baseline += self._decode(texts[i], i, "autoregressive")[1]
-            totals.append(out.stats.total())
+            totals.append(out.stats)
             record = self._record(i, texts[i], out)
             if records is not None:
                 records.append(record)
@@ -89,16 +88,12 @@ class DecodeRun:
             self._decode(texts[0], 0, "autoregressive")
 
     def _record(self, i: int, text: str, out: Generated) -> dict[str, Any]:
-        stats = {
-            field.name: np.asarray(getattr(out.stats, field.name))[0].item()
-            for field in dataclasses.fields(DecodeStats)
-        }
         return {
             "index": i,
             "input": text,
             "output": out.texts[0],
             "tokens": out.tokens[0, : out.lengths[0]].tolist(),
-            **stats,
+            **out.stats.row(0),
             "method": self.method,
             "pair": self.pair.name,
             "settings": dataclasses.asdict(self.settings),
@@ -122,12 +117,7 @@ class DecodeRun:
         self.console.print(trace.legend(color))
 
     def _summarize(self, totals, seconds: float, baseline: float) -> None:
-        stats = DecodeStats(
-            **{
-                field.name: np.sum([getattr(s, field.name) for s in totals])
-                for field in dataclasses.fields(DecodeStats)
-            }
-        )
+        stats = DecodeStats.pooled(totals)
         line = (
             f"\n{stats.tokens} tokens in {stats.target_calls} target runs: "
             f"{stats.tokens_per_call:.2f} tokens a run"

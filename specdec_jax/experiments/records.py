@@ -48,16 +48,16 @@ class RecordFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8"):
                 pass
-            text = self.path.read_text("utf-8")
-            whole = text[: text.rfind("\n") + 1]
-            if whole != text:
-                os.truncate(self.path, len(whole.encode("utf-8")))
-        except (OSError, UnicodeDecodeError) as error:
+            whole = self.path.read_bytes().rfind(b"\n") + 1
+            if whole < self.path.stat().st_size:
+                os.truncate(self.path, whole)
+        except OSError as error:
             raise DataError(f"cannot write records to {path}: {error}") from error
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The records so far."""
-        lines = self.path.read_text("utf-8").splitlines()
+        # Not splitlines(), which would also cut at the separators that text may hold.
+        lines = self.path.read_bytes().split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
             try:
                 record = json.loads(line)

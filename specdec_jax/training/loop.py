@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +54,7 @@ class TrainConfig:
                 raise SettingsError(f"{name} must be at least 1")
 
 
+@no_type_check
 @struct.dataclass
 class TrainState:
     """All that the next step needs, and all that a checkpoint holds."""
@@ -205,7 +207,7 @@ class Trainer:
     def _metrics_file(self) -> Path:
         return self.folder / "metrics.jsonl"
 
-    def _record(self, **metrics: float) -> None:
+    def _record(self, **metrics: int | float) -> None:
         with self._metrics_file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(metrics) + "\n")
 

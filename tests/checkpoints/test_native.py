@@ -1,0 +1,75 @@
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from specdec_jax.checkpoints import native
+from specdec_jax.errors import CheckpointError
+from tests.tiny_pairs import random_params, tiny_config
+
+
+@pytest.fixture
+def folder(pair_folder, tmp_path):
+    return shutil.copytree(pair_folder / "target", tmp_path / "target")
+
+
+def change_tensors(folder, change):
+    path = folder / native.WEIGHTS_FILE
+    tensors = safetensors.numpy.load_file(path)
+    change(tensors)
+    safetensors.numpy.save_file(tensors, path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_saved_model_loads_to_the_same_values(tmp_path, dtype):
+    config = tiny_config(mlp_activations=("relu",), logits_via_embedding=True)
+    params = random_params(config, 0)
+    native.save_model(tmp_path, config, params, jnp.dtype(dtype))
+    loaded_config, loaded = native.load_model(tmp_path, "float32")
+    assert loaded_config == config
+    stored = jax.tree.map(lambda x: x.astype(dtype).astype(jnp.float32), params)
+    jax.tree.map(np.testing.assert_array_equal, loaded, stored)
+
+
+def test_a_missing_an_unknown_and_a_misshapen_tensor_are_named(folder):
+    name = "decoder/layers_0/mlp/wo/kernel"
+    for change, words in (
+        (lambda t: t.pop(name), f"lacks tensor {name}"),
+        (lambda t: t.update({name: np.zeros((3, 3), np.float32)}), f"{name} has shape"),
+        (lambda t: t.update(other=np.zeros(1, np.float32)), "does not know: other"),
+    ):
+        copy = shutil.copytree(folder, folder.parent / "copy", dirs_exist_ok=True)
+        change_tensors(copy, change)
+        with pytest.raises(CheckpointError, match=words):
+            native.load_model(copy)
+
+
+def test_truncated_and_missing_files_are_named(folder):
+    weights = folder / native.WEIGHTS_FILE
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=native.WEIGHTS_FILE):
+        native.load_model(folder)
+    weights.unlink()
+    with pytest.raises(CheckpointError, match=native.WEIGHTS_FILE):
+        native.load_model(folder)
+    with pytest.raises(CheckpointError, match=native.CONFIG_FILE):
+        native.load_model(folder / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "other"}, "format"),
+        ({"depth": 3}, "depth"),
+        ({"vocab_size": 0}, "vocab_size"),
+    ],
+)
+def test_a_config_that_is_not_ours_is_named(folder, change, words):
+    path = folder / native.CONFIG_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CheckpointError, match=words):
+        native.load_model(folder)

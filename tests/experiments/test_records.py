@@ -1,0 +1,42 @@
+import os
+
+import pytest
+
+from specdec_jax.errors import DataError
+from specdec_jax.experiments.records import RecordFile, environment
+
+
+def test_records_come_back_in_order_and_survive_reopening(tmp_path):
+    path = tmp_path / "new" / "records.jsonl"
+    RecordFile(path).append({"text": "Mädchen\u2028", "n": 1})
+    RecordFile(path).append({"n": 2})
+    assert list(RecordFile(path)) == [{"text": "Mädchen\u2028", "n": 1}, {"n": 2}]
+
+
+def test_a_line_that_a_kill_cut_short_is_dropped_and_later_ones_are_whole(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_bytes('{"n": 1}\n{"text": "M\u00e4'.encode()[:-1])
+    records = RecordFile(path)
+    records.append({"n": 2})
+    assert list(records) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_file_of_something_else_is_named_with_its_line(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text('{"n": 1}\nnot json\n')
+    with pytest.raises(DataError, match="notes.txt:2"):
+        list(RecordFile(path))
+
+
+def test_an_unwritable_place_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "records.jsonl", tmp_path):
+        with pytest.raises(DataError, match="cannot write"):
+            RecordFile(path)
+
+
+def test_the_environment_names_versions_and_device():
+    found = environment()
+    assert set(found["versions"]) >= {"python", "jax", "specdec_jax"}
+    assert found["device"]["platform"] == "cpu"
+    assert found["device"]["cpu_cores"] == os.cpu_count()

@@ -1,0 +1,61 @@
+import numpy as np
+
+from specdec_jax.decoding.state import StepInfo
+from specdec_jax.experiments import trace
+from specdec_jax.experiments.trace import Fate, TraceToken
+
+# Three runs of gamma 3 and one of gamma 0, of a row that ends with EOS (1):
+#   5 6 accepted, 7 rejected, 8 in its place;  9 10 11 accepted, 12 the bonus;
+#   13 and EOS accepted, the rest of the block past the end;  nothing.
+INFOS = StepInfo(
+    drafted=np.array([[[5, 6, 7]], [[9, 10, 11]], [[13, 1, 4]], [[0, 0, 0]]]),
+    gamma=np.array([[3], [3], [3], [0]]),
+    num_accepted=np.array([[2], [3], [3], [0]]),
+    next_token=np.array([[8], [12], [2], [2]]),
+    num_emitted=np.array([[3], [4], [2], [0]]),
+    betas=np.zeros((4, 1, 3)),
+)
+
+
+def piece(token):
+    return f" w{token}" if token % 2 else f"w{token}"
+
+
+def test_a_line_tells_accepted_rejected_and_the_targets_own():
+    lines = trace.trace(INFOS, 0)
+    accepted, rejected, own = Fate.ACCEPTED, Fate.REJECTED, Fate.CORRECTED
+    assert lines == [
+        [
+            TraceToken(5, accepted),
+            TraceToken(6, accepted),
+            TraceToken(7, rejected),
+            TraceToken(8, own),
+        ],
+        [
+            TraceToken(9, accepted),
+            TraceToken(10, accepted),
+            TraceToken(11, accepted),
+            TraceToken(12, own),
+        ],
+        [TraceToken(13, accepted), TraceToken(1, accepted)],
+    ]
+    assert trace.total_tokens(lines) == INFOS.num_emitted.sum()
+
+
+def test_without_colour_marks_tell_the_fates():
+    text = trace.render(trace.trace(INFOS, 0), piece, color=False).plain
+    assert text.splitlines() == [
+        "  1  [w5][w6] (-w7)(+w8)",
+        "  2  w5w6w8 [w9][w10] [w11](+w12)",
+        "  3  w5w6w8 w9w10 w11w12 [w13] [w1]",
+    ]
+
+
+def test_with_colour_the_text_has_no_marks_and_each_fate_a_style():
+    text = trace.render(trace.trace(INFOS, 0)[:1], piece, color=True)
+    assert text.plain == "  1  w5w6 w7w8\n"
+    styles = {text.plain[s.start : s.end]: s.style for s in text.spans}
+    assert styles["w6"] == Fate.ACCEPTED.style
+    assert styles[" w7"] == Fate.REJECTED.style
+    assert styles["w8"] == Fate.CORRECTED.style
+    assert len({fate.style for fate in Fate}) == len(Fate)

@@ -1,0 +1,80 @@
+"""The programs as users run them: in a process of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiny_pairs import SENTENCES
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def run(program, *args, stdin=""):
+    return subprocess.run(
+        [sys.executable, f"scripts/{program}.py", *map(str, args)],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def decode(pair_folder):
+    def call(*args, stdin=""):
+        return run("decode", f"--gin.PAIR={pair_folder}", *args, stdin=stdin)
+
+    return call
+
+
+def test_text_comes_in_and_a_trace_and_a_summary_come_out(decode):
+    done = decode(f"--text={SENTENCES[0]}", "--speedup", "--gin.GAMMA=2")
+    assert done.returncode == 0, done.stderr
+    assert SENTENCES[0] in done.stdout
+    assert "(+" in done.stdout  # marks, as there are no colours in a pipe
+    assert "tokens a run" in done.stdout
+    assert "times as fast" in done.stdout
+
+
+def test_json_lines_are_appended_and_a_stopped_run_goes_on(decode, tmp_path):
+    out, inputs = tmp_path / "out.jsonl", tmp_path / "in.txt"
+    inputs.write_text("\n".join(SENTENCES[:2]) + "\n")
+    args = (f"--out={out}", f"--input={inputs}", "--format=jsonl")
+    assert decode(*args).returncode == 0
+    first = out.read_text()
+    inputs.write_text("\n".join(SENTENCES[:4]) + "\n")
+    out.write_text(first + '{"cut sho')  # as a kill leaves it
+    done = decode(*args)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert out.read_text().startswith(first)
+    assert [r["input"] for r in records] == list(SENTENCES[:4])
+    assert {"output", "tokens", "target_calls", "seed", "settings"} <= set(records[0])
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "words"),
+    [
+        (["--text="], "", "text 1 is empty"),
+        ([], "", "no text"),
+        (["--text=a dog", "--gin.GAMMA=-1"], "", "gamma must be"),
+        (["--text=a dog", "--gin.TEMPERATURE=-0.5"], "", "temperature must be"),
+        (["--text=a dog", "--gin.DecodeSettings.top_p=1.5"], "", "top_p must be"),
+        (["--text=a dog", "--gin.PAIR=nowhere"], "", "no pair 'nowhere'"),
+        (["--text=a dog", "--gin_file=nowhere.gin"], "", "nowhere.gin"),
+        (["--text=a dog", "--gin.NoSuchThing.x=1"], "", "NoSuchThing"),
+        (["--text=a dog", "--out=/proc/nowhere/out.jsonl"], "", "cannot write"),
+        (["--input=nowhere.txt"], "", "nowhere.txt"),
+    ],
+)
+def test_bad_input_is_one_clear_line(decode, args, stdin, words):
+    done = decode(*args, stdin=stdin)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1

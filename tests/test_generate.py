@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+import specdec_jax as sd
+from tests.tiny_pairs import SENTENCES
+
+SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=16)
+
+
+def test_speculative_and_autoregressive_texts_are_equal_at_temperature_0(tiny_pair):
+    texts = list(SENTENCES)
+    ours = sd.generate(tiny_pair, texts, SETTINGS, seed=0)
+    base = sd.generate(tiny_pair, texts, SETTINGS, seed=1, method="autoregressive")
+    assert ours.texts == base.texts
+    np.testing.assert_array_equal(ours.tokens, base.tokens)
+    np.testing.assert_array_equal(ours.lengths, base.lengths)
+    assert (ours.stats.target_calls <= ours.lengths).all()
+    np.testing.assert_array_equal(base.stats.target_calls, base.lengths)
+    assert np.isnan(base.stats.acceptance_rate).all()
+
+
+def test_a_texts_output_does_not_depend_on_how_the_list_is_cut(tiny_pair):
+    settings = sd.DecodeSettings(gamma=2, temperature=1.0, max_new_tokens=12)
+    texts = [SENTENCES[0], SENTENCES[1] + " " + SENTENCES[2], SENTENCES[3]]
+    whole = sd.generate(tiny_pair, texts, settings, seed=7)
+    for i, text in enumerate(texts):
+        alone = sd.generate(tiny_pair, [text], settings, seed=7, row_ids=[i])
+        assert alone.texts == [whole.texts[i]]
+
+
+def test_gamma_0_does_not_speculate_and_still_answers(tiny_pair):
+    out = sd.generate(
+        tiny_pair, [SENTENCES[0]], sd.DecodeSettings(gamma=0, max_new_tokens=5), seed=0
+    )
+    assert out.stats.drafted.sum() == 0
+    assert out.lengths[0] == out.stats.target_calls[0]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_text_is_named(tiny_pair, text):
+    with pytest.raises(sd.DataError, match="text 1 is empty"):
+        sd.generate(tiny_pair, ["a dog", text], SETTINGS, seed=0)
+
+
+def test_no_texts_and_a_text_over_the_limit_are_refused(tiny_pair):
+    with pytest.raises(sd.DataError, match="no text"):
+        sd.generate(tiny_pair, [], SETTINGS, seed=0)
+    with pytest.raises(sd.DataError, match="at most 512"):
+        sd.generate(tiny_pair, ["dog " * 600], SETTINGS, seed=0)
+
+
+def test_an_unknown_method_is_refused_and_never_plain_decoding_in_silence(tiny_pair):
+    with pytest.raises(sd.SettingsError, match="'beam'"):
+        sd.generate(tiny_pair, ["a dog"], SETTINGS, seed=0, method="beam")

@@ -1,0 +1,61 @@
+import json
+import shutil
+
+import pytest
+
+import specdec_jax as sd
+from specdec_jax.checkpoints import native
+from specdec_jax.data.tokenizer import train_tokenizer
+from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
+
+
+@pytest.fixture
+def folder(pair_folder, tmp_path):
+    return shutil.copytree(pair_folder, tmp_path / "pair")
+
+
+def test_an_unknown_pair_is_named_with_what_there_is(tmp_path):
+    with pytest.raises(sd.PairError, match="'no_such_pair'.*target/, drafter/"):
+        sd.load_pair("no_such_pair")
+    with pytest.raises(sd.PairError, match="no pair"):
+        sd.load_pair(tmp_path)
+
+
+def test_each_side_can_be_given_on_its_own(folder):
+    pair = sd.load_pair(folder, drafter=folder / "target")
+    settings = sd.DecodeSettings(gamma=3, max_new_tokens=8)
+    out = sd.generate(pair, [SENTENCES[0]], settings, seed=0)
+    assert out.stats.rejected.sum() == 0  # the target drafts for itself
+
+
+def test_different_pieces_are_refused(folder):
+    other = folder / "drafter" / native.TOKENIZER_FILE
+    train_tokenizer([s.replace("dog", "cat") for s in SENTENCES * 4], other, VOCAB_SIZE)
+    with pytest.raises(sd.PairError, match="different vocabularies"):
+        sd.load_pair(folder)
+
+
+def test_a_vocabulary_size_that_is_not_the_tokenizers_is_refused(folder):
+    path = folder / "target" / native.CONFIG_FILE
+    fields = json.loads(path.read_text()) | {"vocab_size": VOCAB_SIZE - 1}
+    path.write_text(json.dumps(fields))
+    with pytest.raises(sd.CheckpointError, match=f"{VOCAB_SIZE} pieces"):
+        sd.load_pair(folder)
+
+
+def test_different_padding_of_the_vocabulary_is_refused(folder):
+    config = tiny_config(16, 1, padded_vocab_size=64)
+    native.save_model(folder / "drafter", config, random_params(config, 0))
+    with pytest.raises(sd.PairError, match="padded to 56 and the drafter's to 64"):
+        sd.load_pair(folder)
+
+
+def test_a_folder_without_a_tokenizer_is_named(folder):
+    (folder / native.TOKENIZER_FILE).unlink()
+    with pytest.raises(sd.CheckpointError, match=native.TOKENIZER_FILE):
+        sd.load_pair(folder)
+
+
+def test_float16_is_refused(folder):
+    with pytest.raises(ValueError, match="overflows"):
+        sd.load_pair(folder, dtype="float16")
