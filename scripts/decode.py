@@ -31,6 +31,7 @@ _SPEEDUP = flags.DEFINE_bool("speedup", False, "also time the baseline, and comp
 _COLOR = flags.DEFINE_enum(
     "color", "auto", ["auto", "always", "never"], "colours, or marks without them."
 )
+_SVG = flags.DEFINE_string("svg", None, "also draw what was printed into this file.")
 
 
 def _read_inputs():
@@ -49,15 +50,23 @@ def main(_):
     records = RecordFile(_OUT.value) if _OUT.value else None
     texts = _read_inputs()
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
+    console = Console(
+        force_terminal=terminal,
+        highlight=False,
+        soft_wrap=True,
+        record=bool(_SVG.value),
+    )
     run = DecodeRun(
         pair=gin_bindings.configured(load_pair)(),
         settings=settings,
         seed=_SEED.value,
         method=_METHOD.value,
         compare=_SPEEDUP.value,
-        console=Console(force_terminal=terminal, highlight=False, soft_wrap=True),
+        console=console,
     )
     run(texts, records, _FORMAT.value)
+    if _SVG.value:
+        console.save_svg(_SVG.value, title="specdec_jax")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import gin
-from absl import flags
+from absl import app, flags, logging
 
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError, SpecdecError
 from specdec_jax.experiments.benchmark import BenchmarkConfig
 from specdec_jax.pair import load_pair
+
+ROOT = Path(__file__).parent.parent  # of the checkout: gin files are named from here
 
 flags.DEFINE_multi_string(
     "gin_file", [], "gin files; a later one wins over an earlier one."
@@ -82,26 +84,29 @@ def parse(default_file: str | None = None) -> None:
     register()
     files = flags.FLAGS.gin_file or ([default_file] if default_file else [])
     for file in files:
-        if not Path(file).is_file():
+        if not (Path(file).is_file() or (ROOT / file).is_file()):
             raise SettingsError(f"no gin file {file}")
-    gin.add_config_file_search_path(str(Path(__file__).parent.parent))
+    gin.add_config_file_search_path(str(ROOT))
+    logging.set_verbosity(logging.FATAL)  # gin logs every place that it looks in
     try:
         gin.parse_config_files_and_bindings(files, flags.FLAGS.gin_bindings)
     except (ValueError, OSError, SyntaxError) as error:
         raise SettingsError(f"gin: {' '.join(str(error).split())}") from error
+    finally:
+        logging.set_verbosity(logging.WARNING)
 
 
 def run_program(main) -> None:
     """Runs a script's main: bad input becomes one line on stderr and exit code 1."""
-    from absl import app, logging
-
     logging.set_verbosity(logging.WARNING)  # jax tells of every backend it lacks
 
     def guarded(argv):
         try:
             main(argv)
         except SpecdecError as error:
-            raise SystemExit(f"error: {error}") from error
+            # gin adds lines on where it was called from; the first says what is wrong.
+            message = str(error).partition("\n  In call to configurable")[0]
+            raise SystemExit(f"error: {message}") from error
 
     app.run(guarded, flags_parser=lambda argv: flags.FLAGS(rewrite_gin_args(argv)))
 
