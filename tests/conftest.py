@@ -4,9 +4,26 @@ The import hook must be in place before the package is imported.
 """
 
 import jax
+import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("specdec_jax", "beartype.beartype")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture(scope="session")
+def pair_folder(tmp_path_factory):
+    """A folder with a random tiny pair; copy it before changing anything in it."""
+    from tests import tiny_pairs
+
+    return tiny_pairs.make_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="session")
+def tiny_pair(pair_folder):
+    """That pair, loaded."""
+    from specdec_jax import load_pair
+
+    return load_pair(pair_folder)

@@ -102,12 +102,11 @@ class Embed(nn.Module):
     num_embeddings: int
     features: int
     dtype: jnp.dtype
-    init_std: float = 1.0
 
     def setup(self):
         self.embedding = self.param(
             "embedding",
-            nn.initializers.normal(self.init_std),
+            nn.initializers.normal(1.0),
             (self.num_embeddings, self.features),
             jnp.float32,
         )

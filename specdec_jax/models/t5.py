@@ -7,6 +7,7 @@ once, `cross_keys_values` once, `extend` for each block of tokens.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import no_type_check
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -32,8 +33,6 @@ class T5Config:
       dropout_rate: in training.
       dtype: "float32" or "bfloat16", of weights and activations; norms, attention
         softmax and logits are float32 in both. float16 overflows in T5.
-      embedding_init_std: 1 in T5X, which suits Adafactor's relative steps; Adam's
-        absolute ones want it small.
       packed: whether kernels that share an input are stored as one.
     """
 
@@ -51,7 +50,6 @@ class T5Config:
     relative_attention_max_distance: int = 128
     dropout_rate: float = 0.1
     dtype: str = "float32"
-    embedding_init_std: float = 1.0
     packed: bool = False
 
     def __post_init__(self):
@@ -68,6 +66,7 @@ class T5Config:
             )
 
 
+@no_type_check
 @struct.dataclass
 class DecoderCache:
     """All that a decoder remembers: its own past, and the input.
@@ -200,9 +199,7 @@ class T5(nn.Module):
 
     def setup(self):
         c = self.config
-        self.token_embedder = Embed(
-            c.padded_vocab_size, c.emb_dim, jnp.dtype(c.dtype), c.embedding_init_std
-        )
+        self.token_embedder = Embed(c.padded_vocab_size, c.emb_dim, jnp.dtype(c.dtype))
         self.encoder = Encoder(c)
         self.decoder = Decoder(c)
 

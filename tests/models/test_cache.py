@@ -1,5 +1,7 @@
 """Overwriting a cache at each row's own length."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,3 +80,25 @@ def test_bfloat16_stays_bfloat16():
     got = kv.overwrite(old, new, jnp.array([2], jnp.int32))
     assert got.keys.dtype == jnp.bfloat16
     np.testing.assert_array_equal(got.keys[0, 0, :, 0], jnp.array([0, 0, 1, 0]))
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="is about XLA on CPU")
+@pytest.mark.parametrize("block", [1, 2])
+def test_a_step_of_one_row_copies_no_cache(block):
+    """XLA would write a single slot twice, in copies; see `cache._widen`."""
+    old = kv.empty(1, HEADS, 32, 16, jnp.dtype("float32"))
+
+    def step(i, state):
+        cache, x = state
+        new = jnp.swapaxes((x @ kernel).reshape(1, block, HEADS, 16), 1, 2)
+        cache = kv.overwrite(cache, kv.KeyValues(new, 2 * new), i[None])
+        seen = jnp.einsum("bnth,bnsh->bnts", new, cache.keys)
+        mixed = jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(seen), cache.values)
+        return cache, jnp.swapaxes(mixed, 1, 2).reshape(block, -1)
+
+    kernel = jnp.ones((HEADS * 16, HEADS * 16))
+    loop = jax.jit(lambda *state: jax.lax.fori_loop(0, 9, step, state))
+    program = loop.lower(old, jnp.ones((block, HEADS * 16))).compile().as_text()
+    buffer = rf"f32\[1,{HEADS},32,16\]\S* copy\("
+    # The loop may copy its arguments once, before it starts: see that it does no more.
+    assert len(re.findall(buffer, program)) <= 2
