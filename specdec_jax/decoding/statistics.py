@@ -56,6 +56,12 @@ class DecodeStats:
         return _ratio(self.beta_sum, self.beta_count)
 
     @classmethod
+    def stacked(cls, many: Sequence["DecodeStats"]) -> "DecodeStats":
+        """The rows of several decodes, one after the other."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{n: np.concatenate([getattr(m, n) for m in many]) for n in names})
+
+    @classmethod
     def pooled(cls, many: Sequence["DecodeStats"]) -> "DecodeStats":
         """The rows of several decodes as one row: the fields are numbers."""
         names = [field.name for field in dataclasses.fields(cls)]

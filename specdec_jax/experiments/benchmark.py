@@ -1,9 +1,8 @@
 """Speculative decoding against its baseline, measured in one process, interleaved.
 
 For every gamma and temperature: tokens per second of both, alpha by both estimators,
-the costs c and v, the speedup that the paper's Theorem 3.8 predicts from them, and the
-measured one. All times are walltime of whole jitted programs, after a warm-up, waited
-for with `block_until_ready`.
+the costs c and v, the speedup predicted from them, and the measured one. All times are
+walltime of whole jitted programs, after a warm-up, waited for with `block_until_ready`.
 """
 
 import dataclasses
@@ -145,7 +144,7 @@ def measure_costs(
     times = {name: [] for name in jobs}
     rounds = 10
     for done, name in _interleaved(rounds + 1, jobs):
-        seconds, result = _time_loop(jobs[name])
+        (_, seconds), result = _time(jobs[name])
         if done:  # round 0 compiles and warms up
             times[name].append(seconds / int(result.num_steps))
         tick(done, rounds)
@@ -155,11 +154,22 @@ def measure_costs(
 
 @dataclasses.dataclass
 class _Run:
-    """One program over all sentences: seconds of each round, and its counts."""
+    """One program over all sentences: what each round took, and its counts.
+
+    Attributes:
+      seconds: whole decodes: encode, prefill and loop.
+      begin_seconds: encode and prefill alone.
+      stats: a row a sentence.
+    """
 
     seconds: list[float] = dataclasses.field(default_factory=list)
-    tokens: list[int] = dataclasses.field(default_factory=list)
-    stats: list[DecodeStats] = dataclasses.field(default_factory=list)
+    begin_seconds: list[float] = dataclasses.field(default_factory=list)
+    stats: list[DecodeStats] = dataclasses.field(default_factory=list)  # all rows
+
+    @property
+    def tokens_per_second(self) -> np.ndarray:
+        """Of each round."""
+        return np.array([s.tokens.sum() for s in self.stats]) / np.array(self.seconds)
 
 
 def _measure_decoding(
@@ -167,10 +177,9 @@ def _measure_decoding(
 ) -> dict[int, _Run]:
     """Rounds over all sentences; gamma 0 stands for the baseline."""
     runs = {gamma: _Run() for gamma in (0, *gammas)}
-    for round_ in range(config.repeats + 1):
-        seconds = dict.fromkeys(runs, 0.0)
-        stats = {gamma: [] for gamma in runs}
-        # Round 0 compiles and warms up, on the first sentences of each shape.
+    rounds = config.repeats + 1  # round 0 compiles and warms up
+    for round_ in range(rounds):
+        begin, loop, stats = ({gamma: [] for gamma in runs} for _ in range(3))
         for i, text in enumerate(texts):
             for gamma in runs:
                 settings = DecodeSettings(
@@ -179,27 +188,58 @@ def _measure_decoding(
                     max_new_tokens=config.max_new_tokens,
                 )
                 job = prepare(pair, [text], settings, config.seed + round_, row_ids=[i])
-                elapsed, result = _time(job)
-                seconds[gamma] += elapsed
+                times, result = _time(job)
+                begin[gamma].append(times[0])
+                loop[gamma].append(times[1])
                 stats[gamma].append(statistics(result))
-            tick(round_ * len(texts) + i + 1, (config.repeats + 1) * len(texts))
-        if round_ == 0:
-            continue
-        for gamma, run in runs.items():
-            total = DecodeStats.pooled(stats[gamma])
-            run.seconds.append(seconds[gamma])
-            run.tokens.append(int(total.tokens))
-            run.stats.append(total)
+            tick(round_ * len(texts) + i + 1, rounds * len(texts))
+        for gamma, run in runs.items() if round_ else ():
+            run.begin_seconds.append(sum(begin[gamma]))
+            run.seconds.append(sum(begin[gamma]) + sum(loop[gamma]))
+            run.stats.append(DecodeStats.stacked(stats[gamma]))
     return runs
 
 
+def predict_speedup(
+    alpha: float,
+    gamma: int,
+    c: float,
+    v: float,
+    lengths: Sequence[int],
+    encode_costs: tuple[float, float] = (0.0, 0.0),
+) -> float:
+    """Theorem 3.8 for outputs of finite lengths, with the cost of encoding.
+
+    A baseline output of n tokens takes e + n target steps, and ours takes
+    e' + R(n) (gamma c + v), with R(n) of `theory.expected_runs`. For long outputs and
+    no encoder this is the theorem's E[tokens] / (gamma c + v).
+
+    Args:
+      alpha, gamma, c, v: as in `theory.speedup`.
+      lengths: tokens of each output.
+      encode_costs: e and e', encode and prefill of the baseline and of ours, over a
+        target step.
+    """
+    distinct, counts = np.unique(lengths, return_counts=True)
+    runs = [theory.expected_runs(alpha, gamma, n) for n in distinct.tolist()]
+    outputs = counts.sum()
+    baseline = outputs * encode_costs[0] + np.dot(counts, distinct)
+    ours = outputs * encode_costs[1] + np.dot(counts, runs) * (gamma * c + v)
+    return float(baseline / ours)
+
+
 def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, Any]:
-    baseline = np.divide(runs[0].tokens, runs[0].seconds)
-    ours = np.divide(runs[gamma].tokens, runs[gamma].seconds)
+    baseline = runs[0].tokens_per_second
+    ours = runs[gamma].tokens_per_second
     stats = DecodeStats.pooled(runs[gamma].stats)
     alpha = float(stats.alpha)
+    step = float(np.median(costs.target))
     c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
-    predicted = theory.speedup(alpha, gamma, c, v)
+    encode_costs = tuple(
+        float(np.median(runs[g].begin_seconds)) / len(texts) / step for g in (0, gamma)
+    )
+    lengths = np.concatenate([s.tokens for s in runs[gamma].stats]).tolist()
+    predicted = predict_speedup(alpha, gamma, c, v, lengths, encode_costs)
     speedup = float(np.median(ours / baseline))
     return {
         "pair": pair.name,
@@ -212,6 +252,8 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
         "c_spread": _spread(costs.c()),
         "verify_cost": v,
         "verify_cost_spread": _spread(costs.v(gamma)),
+        "encode_costs": encode_costs,
+        "theorem_3_8": theory.speedup(alpha, gamma, c, v),
         "predicted_speedup": predicted,
         "speedup": speedup,
         "speedup_spread": _spread(ours / baseline),
@@ -220,7 +262,7 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
         "tokens_per_second_spread": _spread(ours),
         "baseline_tokens_per_second": float(np.median(baseline)),
         "baseline_tokens_per_second_spread": _spread(baseline),
-        "target_step_ms": 1e3 * float(np.median(costs.target)),
+        "target_step_ms": 1e3 * step,
         "sentences": len(texts),
         "config": dataclasses.asdict(config),
         **environment(),
@@ -228,18 +270,13 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
 
 
 def _time(job: Job):
-    """Seconds of a whole decode: encode, prefill and loop."""
+    """Seconds of encode and prefill, and of the loop."""
     start = time.perf_counter()
-    state = jax.block_until_ready(job.run(job.begin()))
-    return time.perf_counter() - start, compiled.finish(state)
-
-
-def _time_loop(job: Job):
-    """Seconds of the loop alone."""
     state = jax.block_until_ready(job.begin())
-    start = time.perf_counter()
+    middle = time.perf_counter()
     state = jax.block_until_ready(job.run(state))
-    return time.perf_counter() - start, compiled.finish(state)
+    end = time.perf_counter()
+    return (middle - start, end - middle), compiled.finish(state)
 
 
 def _interleaved(rounds: int, names) -> Iterator[tuple[int, Any]]:

@@ -190,3 +190,21 @@ def test_lenient_alpha_is_beta_at_one_and_grows_as_lenience_falls():
 def test_what_is_out_of_domain_is_named(name, call):
     with pytest.raises(ValueError, match=name):
         call()
+
+
+def test_runs_of_a_finite_output_literal_values():
+    assert theory.expected_runs(0.8, 3, 16) == pytest.approx(5.82, abs=0.01)
+    assert theory.expected_runs(0.5, 1, 1) == 1
+    # Two tokens at gamma 1: one run if the guess stands, else two.
+    assert theory.expected_runs(0.5, 1, 2) == pytest.approx(1.5)
+    assert theory.expected_runs(0.5, 1, 3) == pytest.approx(1 + 0.5 * 1 + 0.5 * 1.5)
+    assert theory.expected_runs(0.7, 4, 0) == 0
+
+
+def test_runs_of_a_finite_output_limits():
+    assert theory.expected_runs(0.0, 5, 12) == 12  # nothing stands
+    assert theory.expected_runs(0.9, 0, 12) == 12  # nothing is guessed
+    assert theory.expected_runs(1.0, 3, 12) == 3  # all stands
+    # Long outputs come to equation 1.
+    long = 4000 / theory.expected_runs(0.8, 4, 4000)
+    assert long == pytest.approx(theory.expected_tokens(0.8, 4), rel=1e-3)
