@@ -5,4 +5,8 @@ cd "$(dirname "$0")/.."
 source scripts/setup_venv.sh test
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
+# A full run uses every core; a file stays in one process, for its fixtures.
+if [ $# -eq 0 ]; then
+    set -- -n auto --dist loadfile
+fi
 exec "$PYTHON" -m pytest "$@"

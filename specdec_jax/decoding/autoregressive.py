@@ -23,11 +23,17 @@ class Autoregressive:
       model: the language model.
       max_new_tokens: M, the size of the buffers; a row's own cap may be lower.
       eos_id: ends a row.
+
+    Raises:
+      SettingsError: max_new_tokens is below 1.
     """
 
     model: LanguageModel
     max_new_tokens: int
     eos_id: int
+
+    def __post_init__(self):
+        loop.check_max_new_tokens(self.max_new_tokens)
 
     def init(self, params: Params, inputs: PyTree, prompt: Prompt) -> LoopState:
         """Encodes and prefills.
@@ -82,7 +88,7 @@ class Autoregressive:
         )
         state = state.replace(
             step=state.step + 1,
-            last_token=token,
+            last_token=jnp.where(state.active, token, state.last_token),
             lengths=state.lengths + state.active.astype(jnp.int32),
             active=active,
             target_cache=cache,

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import no_type_check
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +11,11 @@ from specdec_jax.decoding.state import RowSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.sampling import Warp
 
-PerRow = float | Sequence[float]
+PerRow = float | Sequence[float] | np.ndarray
+WholePerRow = int | Sequence[int] | np.ndarray
 
 
+@no_type_check  # it checks its fields itself, and says what they must be
 @dataclasses.dataclass(frozen=True)
 class DecodeSettings:
     """How to decode. Each number may be one for all rows, or a sequence of one a row.
@@ -31,12 +34,12 @@ class DecodeSettings:
       SettingsError: a number is outside what it may be; the message names it.
     """
 
-    gamma: int | Sequence[int] = 4
+    gamma: WholePerRow = 4
     temperature: PerRow = 0.0
-    top_k: int | Sequence[int] = 0
+    top_k: WholePerRow = 0
     top_p: PerRow = 1.0
     lenience: PerRow = 1.0
-    max_new_tokens: int | Sequence[int] = 64
+    max_new_tokens: WholePerRow = 64
     max_gamma: int | None = None
 
     def __post_init__(self):
@@ -51,10 +54,12 @@ class DecodeSettings:
         largest = int(np.max(self.gamma))
         if self.max_gamma is None:
             object.__setattr__(self, "max_gamma", largest)
-        if self.max_gamma < largest:
-            raise SettingsError(
-                f"max_gamma must be at least gamma ({largest}), not {self.max_gamma}"
-            )
+        self._check(
+            "max_gamma",
+            lambda x: (x >= largest) & (np.ndim(x) == 0),
+            f"one whole number, at least gamma ({largest})",
+            whole=True,
+        )
 
     @property
     def buffer_size(self) -> int:
@@ -89,16 +94,25 @@ class DecodeSettings:
         )
 
     def _check(self, name, is_valid, requirement, whole=False):
+        """Raises, or puts the value in its plain form: an int, a float, or a tuple.
+
+        What is checked is what the loop will see, in int32 or float32: a top_p of 1e-50
+        is 0 there.
+        """
         value = getattr(self, name)
         try:
-            numbers = np.asarray(value, np.float64)
-        except (TypeError, ValueError):
-            numbers = np.array(np.nan)
-        good = numbers.ndim <= 1 and numbers.size > 0
-        good = good and np.all(np.isfinite(numbers)) and np.all(is_valid(numbers))
-        if good and whole:
-            good = np.all(numbers == np.round(numbers))
+            given = np.asarray(value)
+        except ValueError:  # a ragged sequence
+            given = np.array(None)
+        good = given.dtype.kind in "iuf" and given.ndim <= 1 and given.size > 0
+        if good:
+            with np.errstate(over="ignore"):
+                seen = given.astype(np.float64 if whole else np.float32)
+            good = np.all(np.isfinite(seen)) and np.all(is_valid(seen))
+            if whole:
+                good = good and np.all((seen == np.round(seen)) & (seen < 2**31))
         if not good:
             raise SettingsError(f"{name} must be {requirement}, not {value!r}")
-        if numbers.ndim:  # hashable, and safe from later changes
-            object.__setattr__(self, name, tuple(numbers.tolist()))
+        plain = given.astype(np.int64 if whole else np.float64).tolist()
+        # Hashable, and safe from later changes.
+        object.__setattr__(self, name, tuple(plain) if given.ndim else plain)

@@ -10,6 +10,7 @@ from flax import struct
 from specdec_jax.decoding import state as loop
 from specdec_jax.decoding.contracts import Commit, Drafter, LanguageModel, Prompt
 from specdec_jax.decoding.state import LoopState, RowSettings, StepInfo
+from specdec_jax.errors import PairError, SettingsError
 from specdec_jax.sampling import (
     Block,
     Use,
@@ -45,6 +46,10 @@ class Speculative:
       max_new_tokens: M, the size of the buffers; a row's own cap may be lower.
       eos_id: ends a row.
       rule: what decides; another lossless rule may stand in.
+
+    Raises:
+      PairError: the drafter's vocabulary is not the target's.
+      SettingsError: max_gamma is below 0, or max_new_tokens below 1.
     """
 
     target: LanguageModel
@@ -53,6 +58,16 @@ class Speculative:
     max_new_tokens: int
     eos_id: int
     rule: VerificationRule = verify_tokens
+
+    def __post_init__(self):
+        if self.drafter.vocab_size != self.target.vocab_size:
+            raise PairError(
+                f"the target has {self.target.vocab_size} tokens and the drafter "
+                f"{self.drafter.vocab_size}: speculative decoding needs one vocabulary"
+            )
+        if self.max_gamma < 0:
+            raise SettingsError(f"max_gamma must be at least 0, not {self.max_gamma}")
+        loop.check_max_new_tokens(self.max_new_tokens)
 
     def init(self, params: PairParams, inputs: PyTree, prompt: Prompt) -> LoopState:
         """Encodes and prefills, each model for itself.
@@ -131,19 +146,21 @@ class Speculative:
         tokens, count, active = loop.emit(
             state, block, verdict.num_accepted + 1, rows.max_new_tokens, self.eos_id
         )
+        # Past its own gamma a row holds what its neighbours' gammas left there.
+        in_force = place[:, :width] < gamma[:, None]
         info = StepInfo(
-            drafted=proposal.tokens,
+            drafted=jnp.where(in_force, proposal.tokens, 0),
             gamma=gamma,
             num_accepted=verdict.num_accepted,
             next_token=verdict.next_token,
             num_emitted=count,
-            betas=verdict.betas,
+            betas=jnp.where(in_force, verdict.betas, 0.0),
         )
         commit = Commit(block, verdict.num_accepted, gamma, state.active, features)
         grown = jnp.where(state.active, verdict.num_accepted + 1, 0)
         state = state.replace(
             step=state.step + 1,
-            last_token=verdict.next_token,
+            last_token=jnp.where(state.active, verdict.next_token, state.last_token),
             lengths=state.lengths + grown,
             active=active,
             target_cache=cache,

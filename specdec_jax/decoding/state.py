@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.errors import SettingsError
 from specdec_jax.sampling import Warp
 from specdec_jax.typing import (
     Array,
@@ -40,12 +41,12 @@ class StepInfo:
     baseline, which drafts nothing. In a `DecodeResult` they are stacked, steps first.
     """
 
-    drafted: Int32[Array, "B G"]  # the guesses
+    drafted: Int32[Array, "B G"]  # the guesses; 0 past gamma
     gamma: Int32[Array, " B"]  # how many of them were in force
     num_accepted: Int32[Array, " B"]  # n of Algorithm 1
     next_token: Int32[Array, " B"]  # the target's own: correction or bonus
     num_emitted: Int32[Array, " B"]  # n + 1, or fewer if EOS or the cap came first
-    betas: Float32[Array, "B G"]  # sum_x min(p, q) at each guess
+    betas: Float32[Array, "B G"]  # sum_x min(p, q) at each guess; 0 past gamma
 
 
 @no_type_check
@@ -76,6 +77,12 @@ class DecodeResult:
     lengths: Int32[Array, " B"]
     num_steps: Int32[Array, ""]  # steps until the last row was finished
     infos: StepInfo  # [M, ...]; the first `num_steps` are filled
+
+
+def check_max_new_tokens(max_new_tokens: int) -> None:
+    """Raises SettingsError unless the buffers have room for a token."""
+    if max_new_tokens < 1:
+        raise SettingsError(f"max_new_tokens must be at least 1, not {max_new_tokens}")
 
 
 def slots_needed(prompt: Prompt, max_new_tokens: int, max_gamma: int) -> int:
@@ -148,12 +155,15 @@ def emit(
     """Appends the first `count` tokens of each row's block to the output.
 
     A row ends at the first EOS, which is emitted, or at its cap, wherever in the block
-    they come. Places past the end hold leftovers until `finish` clears them.
+    they come; and at M, should its cap be more. Places past the end hold leftovers
+    until `finish` clears them.
 
     Returns:
       The output buffer, how many tokens each row emitted (0 if it was finished), and
       which rows are still active.
     """
+    room = state.tokens.shape[1] - block.shape[1]  # M: a write past it would clamp
+    max_new_tokens = jnp.minimum(max_new_tokens, room)
     place = jnp.arange(block.shape[1], dtype=jnp.int32)[None]
     is_eos = (block == eos_id) & (place < count[:, None])
     first_eos = jnp.where(is_eos, place, block.shape[1]).min(axis=1)

@@ -1,0 +1,198 @@
+"""What every drafter keeps to. A new one is a line in `DRAFTERS`.
+
+One batch holds a row for each (gamma, n): how many guesses were in force, and how many
+of them stood. Rows have unlike prompts, inputs and temperatures.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from specdec_jax.decoding.autoregressive import Autoregressive
+from specdec_jax.decoding.contracts import Commit, Drafter
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.drafters.neural import NeuralDrafter
+from specdec_jax.sampling import Warp, draw
+from tests import toy_models as toys
+
+V, PADDED, G = 7, 8, 3
+MODEL = toys.table_model(V, PADDED)
+TABLE = toys.random_table(1, V, 2.0)
+TARGET = toys.table_params(TABLE, PADDED)
+SIMILAR = toys.table_params(toys.similar_table(TABLE, 2, noise=1.0), PADDED)
+# name -> (drafter, its parameters)
+DRAFTERS = {
+    "neural": (NeuralDrafter(MODEL), SIMILAR),
+    "constant": (ConstantDrafter(V, PADDED, token=4), {}),
+    "greedy": (toys.GreedyDrafter(NeuralDrafter(MODEL)), SIMILAR),
+}
+
+PAIRS = np.array([(gamma, n) for gamma in range(G + 1) for n in range(gamma + 1)])
+B = len(PAIRS)
+GAMMA = jnp.asarray(PAIRS[:, 0], jnp.int32)
+ACCEPTED = jnp.asarray(PAIRS[:, 1], jnp.int32)
+WARP = Warp.of(temperature=[1.0, 0.0, 0.5, 2.0, 1.0] * 2, top_k=[0, 0, 0, 3, 4] * 2)
+PROMPTS = [
+    [int(x) for x in row[: 1 + b % 3]]
+    for b, row in enumerate(np.random.default_rng(0).integers(2, V, (B, 3)))
+]
+INPUTS = toys.random_inputs(1, B, PADDED)
+SLOTS = 3 + 3 * (G + 1)
+
+
+def random_uniforms(seed):
+    values = np.random.default_rng(seed).random((B, G), np.float32)
+    return jnp.asarray(values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Programs:
+    """A drafter's three functions, jitted for the batch above."""
+
+    drafter: Drafter
+    params: dict
+
+    @functools.cached_property
+    def _init(self):
+        return jax.jit(self.drafter.init, static_argnums=3)
+
+    @functools.cached_property
+    def _propose(self):
+        return jax.jit(self.drafter.propose)
+
+    @functools.cached_property
+    def _commit(self):
+        return jax.jit(self.drafter.commit)
+
+    def init(self, prompts):
+        # Padded to one width, so that longer prompts need no other program.
+        padding = [[2] * (3 + G + 1)]
+        prompt = toys.prompt_of(*prompts + padding)
+        prompt = jax.tree.map(lambda x: x[:-1], prompt)
+        return self._init(self.params, INPUTS, prompt, SLOTS)
+
+    def propose(self, state, uniforms, gamma=GAMMA):
+        return self._propose(self.params, state, uniforms, WARP, gamma)
+
+    def commit(self, state, proposal, active=None):
+        """n guesses stand, as the batch says, and then comes (n + 2) % V."""
+        block = jnp.pad(proposal.tokens, ((0, 0), (0, 1)))
+        block = block.at[jnp.arange(B), ACCEPTED].set((ACCEPTED + 2) % V)
+        active = jnp.ones(B, bool) if active is None else jnp.asarray(active)
+        features = jnp.zeros((B, G + 1, PADDED))
+        commit = Commit(block, ACCEPTED, GAMMA, active, features)
+        return self._commit(state, commit), np.asarray(block)
+
+
+@pytest.fixture(scope="module", params=DRAFTERS)
+def programs(request):
+    return Programs(*DRAFTERS[request.param])
+
+
+def assert_same_guesses(got, want, gamma=GAMMA):
+    """The guesses in force, and what they were drawn from."""
+    in_force = np.arange(G)[None] < np.asarray(gamma)[:, None]
+    np.testing.assert_array_equal(
+        np.where(in_force, got.tokens, -1), np.where(in_force, want.tokens, -1)
+    )
+    np.testing.assert_array_equal(
+        np.where(in_force[..., None], got.probs, -1),
+        np.where(in_force[..., None], want.probs, -1),
+    )
+
+
+def test_it_is_a_drafter_and_can_be_a_static_argument(programs):
+    drafter = programs.drafter
+    assert isinstance(drafter, Drafter)
+    assert drafter.vocab_size == V
+    assert dataclasses.replace(drafter) == drafter
+    assert hash(dataclasses.replace(drafter)) == hash(drafter)
+
+
+def test_each_guess_is_drawn_from_the_distribution_that_is_declared(programs):
+    uniforms = random_uniforms(0)
+    proposal, _ = programs.propose(programs.init(PROMPTS), uniforms)
+    assert proposal.tokens.dtype == jnp.int32
+    assert proposal.tokens.shape == (B, G) and proposal.probs.shape == (B, G, PADDED)
+    assert ((proposal.tokens >= 0) & (proposal.tokens < V)).all()
+    drawn = jax.vmap(jax.vmap(draw))(proposal.probs, uniforms)
+    in_force = np.arange(G)[None] < np.asarray(GAMMA)[:, None]
+    q = np.asarray(proposal.probs)[in_force]
+    np.testing.assert_array_equal(
+        np.asarray(drawn)[in_force], np.asarray(proposal.tokens)[in_force]
+    )
+    np.testing.assert_allclose(q.sum(axis=-1), 1, rtol=1e-5)
+    assert (q >= 0).all() and (q[:, V:] == 0).all()
+
+
+def test_argmax_rows_declare_one_hot_distributions(programs):
+    proposal, _ = programs.propose(programs.init(PROMPTS), random_uniforms(0))
+    for row in np.flatnonzero(np.asarray(WARP.temperature) == 0):
+        q = np.asarray(proposal.probs)[row, : int(GAMMA[row])]
+        assert np.isin(q, [0, 1]).all()
+
+
+def test_guesses_do_not_depend_on_gamma(programs):
+    """A row's first guesses are the same, however many it or its neighbours make."""
+    state, uniforms = programs.init(PROMPTS), random_uniforms(1)
+    widest, _ = programs.propose(state, uniforms, jnp.full(B, G, jnp.int32))
+    for gamma in (GAMMA, GAMMA[::-1], jnp.minimum(GAMMA, 1)):
+        proposal, _ = programs.propose(state, uniforms, gamma)
+        assert_same_guesses(proposal, widest, gamma)
+
+
+def test_after_a_commit_it_guesses_as_if_it_had_begun_with_the_longer_prompt(programs):
+    """For every gamma and n, twice over: the first commit's state is committed to."""
+    state, prompts = programs.init(PROMPTS), PROMPTS
+    for round_ in range(2):
+        proposal, state = programs.propose(state, random_uniforms(2 + round_))
+        state, block = programs.commit(state, proposal)
+        prompts = [
+            prompt + block[row, : int(ACCEPTED[row]) + 1].tolist()
+            for row, prompt in enumerate(prompts)
+        ]
+        if round_ == 0:
+            wide = jnp.full(B, G, jnp.int32)
+            uniforms = random_uniforms(9)
+            got, _ = programs.propose(state, uniforms, wide)
+            want, _ = programs.propose(programs.init(prompts), uniforms, wide)
+            assert_same_guesses(got, want, wide)
+
+
+def test_a_finished_row_keeps_its_state(programs):
+    active = np.arange(B) % 3 != 0
+    proposal, state = programs.propose(programs.init(PROMPTS), random_uniforms(4))
+    before, _ = programs.commit(state, proposal)
+    proposal, state = programs.propose(before, random_uniforms(5))
+    after, _ = programs.commit(state, proposal, active)
+    wide, uniforms = jnp.full(B, G, jnp.int32), random_uniforms(6)
+    got, _ = programs.propose(after, uniforms, wide)
+    want, _ = programs.propose(before, uniforms, wide)
+    finished = np.where(active, 0, G)
+    assert_same_guesses(got, want, finished)
+
+
+def test_through_the_loop_the_output_is_the_baselines(programs):
+    cap = 8
+    rows = DecodeSettings(gamma=PAIRS[:, 0], max_gamma=G, max_new_tokens=cap).rows(B)
+    prompt = toys.prompt_of(*PROMPTS)
+    decoder = Speculative(MODEL, programs.drafter, G, cap, toys.EOS)
+    pair = PairParams(TARGET, programs.params)
+    out = toys.decode(decoder, pair, INPUTS, rows, prompt)
+    baseline = Autoregressive(MODEL, cap, toys.EOS)
+    base = toys.decode(baseline, TARGET, INPUTS, rows, prompt)
+    np.testing.assert_array_equal(out.tokens, base.tokens)
+    np.testing.assert_array_equal(out.lengths, base.lengths)
+
+
+def test_a_neural_drafter_is_not_asked_for_blocks_of_no_guesses():
+    drafter, params = DRAFTERS["neural"]
+    state = drafter.init(params, INPUTS, toys.start_prompt(B), SLOTS)
+    with pytest.raises(ValueError, match="blocks of no guesses"):
+        drafter.propose(params, state, jnp.zeros((B, 0)), WARP, GAMMA)
