@@ -12,7 +12,7 @@ from specdec_jax.errors import PairError, SettingsError, SpecdecError
 from tests import toy_models as toys
 
 NAN, INF = float("nan"), float("inf")
-NOT_NUMBERS = [None, "4", "x", [], [[1, 1]], [1, [1]], True, object()]
+NOT_NUMBERS = [None, "4", "x", [], [[1, 1]], [1, [1]], True, {}]
 WRONG = {
     "gamma": [-1, 1.5, NAN, INF, 2**31, [4, -1]],
     "temperature": [-0.1, NAN, INF, -INF, 1e39, [0.0, -1.0]],
