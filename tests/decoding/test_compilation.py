@@ -1,6 +1,7 @@
 """One compilation serves all settings, and the loop works in its caller's buffers."""
 
 import dataclasses
+import functools
 import re
 
 import jax
@@ -9,7 +10,6 @@ import pytest
 
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
-from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.drafters.neural import NeuralDrafter
@@ -31,15 +31,32 @@ SWEEP = [
 ]
 
 
-def counting(model: LanguageModel) -> tuple[LanguageModel, list[int]]:
-    """The model, and how often Python has run through its `extend`."""
-    calls = [0]
+@functools.cache
+def counted(method):
+    """A decoder, and how often Python has run through its model's `extend`."""
+    table, calls = toys.table_model(V), [0]
 
     def extend(params, cache, tokens, lengths):
         calls[0] += 1
-        return model.extend(params, cache, tokens, lengths)
+        return table.extend(params, cache, tokens, lengths)
 
-    return dataclasses.replace(model, extend=extend), calls
+    model = dataclasses.replace(table, extend=extend)
+    if method == "speculative":
+        return Speculative(model, NeuralDrafter(model), G, M, toys.EOS), calls
+    return Autoregressive(model, M, toys.EOS), calls
+
+
+def job(method, seed=0, **changes):
+    """Weights, inputs, prompt and settings, all of which the seed changes."""
+    settings = {"temperature": 1.0, "max_gamma": G, "max_new_tokens": M} | changes
+    tables = [toys.random_table(seed + i, V) for i in range(2)]
+    pair = PairParams(*map(toys.table_params, tables))
+    return (
+        pair if method == "speculative" else pair.target,
+        toys.random_inputs(seed, B, V),
+        toys.prompt_of([2] * (1 + seed % 3), [3, 4, 2], [5]),
+        DecodeSettings(**settings).rows(B),
+    )
 
 
 def programs() -> int:
@@ -49,36 +66,32 @@ def programs() -> int:
 
 @pytest.mark.parametrize("method", ["speculative", "baseline"])
 def test_sweeps_of_settings_seeds_prompts_and_weights_compile_once(method):
-    model, calls = counting(toys.table_model(V))
-    decoder = (
-        Speculative(model, NeuralDrafter(model), G, M, toys.EOS)
-        if method == "speculative"
-        else Autoregressive(model, M, toys.EOS)
-    )
+    decoder, calls = counted(method)
 
     def decode(seed, **changes):
-        settings = {"temperature": 1.0, "max_gamma": G, "max_new_tokens": M} | changes
-        tables = [toys.random_table(seed + i, V) for i in range(2)]
-        pair = PairParams(*map(toys.table_params, tables))
-        return toys.decode(
-            decoder,
-            pair if method == "speculative" else pair.target,
-            toys.random_inputs(seed, B, V),
-            # The buffers' size is static; a row's cap is not.
-            DecodeSettings(**settings).rows(B),
-            toys.prompt_of([2] * (1 + seed % 3), [3, 4, 2], [5]),
-            seed,
-            row_ids=seed + np.arange(B),
-        )
+        params, inputs, prompt, rows = job(method, seed, **changes)
+        ids = seed + np.arange(B)
+        toys.decode(decoder, params, inputs, rows, prompt, seed, ids)
 
-    before = programs()
     decode(seed=2)
-    traces = calls[0]
-    assert programs() == before + 2
+    traces, compilations = calls[0], programs()
+    assert traces > 0
     for i, settings in enumerate(SWEEP):
-        decode(seed=5 + 3 * i, **settings)
-    assert programs() == before + 2
-    assert calls[0] == traces
+        decode(seed=5 + i, **settings)
+    assert (calls[0], programs()) == (traces, compilations)
+
+
+@pytest.mark.parametrize("method", ["speculative", "baseline"])
+def test_run_consumes_its_state_and_nothing_else(method):
+    decoder, _ = counted(method)
+    params, inputs, prompt, rows = job(method)
+    keys = toys.keys(B)
+    state = compiled.begin(decoder, params, inputs, prompt)
+    compiled.run(decoder, keys, state, params, rows)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
+    # The toy's cache holds the inputs themselves: they are the caller's all the same.
+    theirs = jax.tree.leaves((keys, params, rows, inputs, prompt))
+    assert not any(leaf.is_deleted() for leaf in theirs)
 
 
 def test_equal_decoders_are_one_program():
@@ -123,18 +136,3 @@ def test_the_loop_copies_no_cache(method):
     leaves = jax.tree.leaves(state)
     donated = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
     assert memory.alias_size_in_bytes == donated
-
-
-def test_run_consumes_its_state_and_nothing_else():
-    model = toys.table_model(V)
-    decoder = Speculative(model, NeuralDrafter(model), G, M, toys.EOS)
-    tables = [toys.random_table(seed, V) for seed in range(2)]
-    params = PairParams(*map(toys.table_params, tables))
-    inputs, prompt = toys.random_inputs(0, B, V), toys.start_prompt(B)
-    keys, rows = toys.keys(B), DecodeSettings(gamma=G, max_new_tokens=M).rows(B)
-    state = compiled.begin(decoder, params, inputs, prompt)
-    compiled.run(decoder, keys, state, params, rows)
-    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(state))
-    # The toy's cache holds the inputs themselves: they are the caller's all the same.
-    theirs = jax.tree.leaves((keys, params, rows, inputs, prompt))
-    assert not any(leaf.is_deleted() for leaf in theirs)

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from specdec_jax.decoding import state as loop
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.settings import DecodeSettings
@@ -40,6 +39,11 @@ SETTINGS = {
 HOT = {"temperature": 2.0}  # so that no two rows draw the same by chance
 
 
+def prompt_of(chosen):
+    tokens, lengths = PROMPTS[chosen], LENGTHS[chosen]
+    return Prompt(jnp.asarray(tokens, jnp.int32), jnp.asarray(lengths, jnp.int32))
+
+
 def decode(decoder, chosen, row_ids, seed=0, overrides=None):
     """Decodes the chosen of the rows above, in that order."""
     settings = {name: np.array(values)[chosen] for name, values in SETTINGS.items()}
@@ -51,10 +55,7 @@ def decode(decoder, chosen, row_ids, seed=0, overrides=None):
         params,
         jnp.asarray(INPUTS[chosen]),
         DecodeSettings(max_gamma=G, **settings).rows(len(chosen)),
-        Prompt(
-            jnp.asarray(PROMPTS[chosen], jnp.int32),
-            jnp.asarray(LENGTHS[chosen], jnp.int32),
-        ),
+        prompt_of(chosen),
         seed,
         row_ids,
     )
@@ -121,24 +122,22 @@ def test_the_neighbours_settings_do_not_matter(decoder):
         assert_row_is(result, row, everything(decoder), row)
 
 
-def test_the_widths_that_are_compiled_in_do_not_matter():
+def test_alone_in_wider_blocks_and_buffers_it_is_the_same_row():
+    """Neither the batch's size nor any other that is compiled in matters."""
     wider = Speculative(MODEL, NeuralDrafter(MODEL), G + 2, M + 3, toys.EOS)
-    result = toys.decode(
-        wider,
-        PAIR,
-        jnp.asarray(INPUTS),
-        DecodeSettings(max_gamma=G + 2, **SETTINGS).rows(B),
-        Prompt(jnp.asarray(PROMPTS, jnp.int32), jnp.asarray(LENGTHS, jnp.int32)),
-    )
     expected = everything("speculative")
-    np.testing.assert_array_equal(result.tokens[:, :M], expected.tokens)
-    np.testing.assert_array_equal(result.lengths, expected.lengths)
-
-
-def test_a_batch_of_one_is_the_same_row():
     for row in range(B):
-        result = decode("speculative", np.array([row]), [row])
-        assert_row_is(result, 0, everything("speculative"), row)
+        settings = {name: values[row] for name, values in SETTINGS.items()}
+        result = toys.decode(
+            wider,
+            PAIR,
+            jnp.asarray(INPUTS[[row]]),
+            DecodeSettings(max_gamma=G + 2, **settings).rows(1),
+            prompt_of([row]),
+            row_ids=[row],
+        )
+        assert result.lengths[0] == expected.lengths[row]
+        np.testing.assert_array_equal(result.tokens[0, :M], expected.tokens[row])
 
 
 @every_decoder
@@ -166,51 +165,42 @@ def test_a_seed_repeats_and_another_does_not(decoder):
 
 @every_decoder
 def test_steps_without_jit_give_what_the_jitted_loop_gives(decoder):
-    decoder_, params = DECODERS[decoder]
-    caps = [3, 1, 4]
-    chosen = np.arange(3)
-    rows = DecodeSettings(
-        gamma=[3, 0, 2],
-        temperature=[1.0, 0.0, 0.7],
-        top_p=[0.9, 1.0, 1.0],
-        max_gamma=G,
-        max_new_tokens=caps,
-    ).rows(3)
-    prompt = Prompt(
-        jnp.asarray(PROMPTS[chosen], jnp.int32), jnp.asarray(LENGTHS[chosen], jnp.int32)
-    )
-    inputs = jnp.asarray(INPUTS[chosen])
-    jitted = toys.decode(decoder_, params, inputs, rows, prompt)
-    state = decoder_.init(params, inputs, prompt)
-    while state.active.any():
-        state, _ = decoder_.step(toys.keys(3), state, params, rows)
-    plain = loop.finish(state)
-    for row in range(3):
-        assert_row_is(plain, row, jitted, row)
-    assert plain.num_steps == jitted.num_steps
+    wanted = everything(decoder).infos
+    rows = DecodeSettings(max_gamma=G, **SETTINGS).rows(B)
+    decoder, params = DECODERS[decoder]
+    state = decoder.init(params, jnp.asarray(INPUTS), prompt_of(np.arange(B)))
+    for step in range(3):
+        state, info = decoder.step(toys.keys(B), state, params, rows)
+        for name in (field.name for field in dataclasses.fields(info)):
+            np.testing.assert_array_equal(
+                getattr(info, name), getattr(wanted, name)[step]
+            )
+            np.testing.assert_array_equal(
+                getattr(info, name), getattr(state.infos, name)[step]
+            )
 
 
 def test_a_t5s_row_does_not_depend_on_its_neighbours_or_their_padding():
+    """In every order, and each among copies of the next."""
     model, params = toys.tiny_t5()
     pair = PairParams(params, toys.similar_params(params, 1, noise=0.05))
-    decoder = Speculative(model, NeuralDrafter(model), 3, 9, toys.EOS)
+    decoder = Speculative(model, NeuralDrafter(model), 8, 11, toys.EOS)
     texts = toys.encoder_inputs(0, (7, 2, 5, 1, 6), width=7)
 
     def decode_rows(chosen):
         chosen = np.array(chosen)
         settings = DecodeSettings(
-            gamma=(3 - chosen % 3).tolist(),
-            temperature=(0.5 + 0.2 * chosen).tolist(),
-            max_gamma=3,
-            max_new_tokens=9,
+            gamma=8 - 2 * (chosen % 4),
+            temperature=0.5 + 0.2 * chosen,
+            max_gamma=8,
+            max_new_tokens=11,
         )
         inputs = jax.tree.map(lambda x: x[chosen], texts)
-        rows = settings.rows(len(chosen))
-        return toys.decode(decoder, pair, inputs, rows, row_ids=chosen)
+        return toys.decode(decoder, pair, inputs, settings.rows(5), row_ids=chosen)
 
-    together = decode_rows([0, 1, 2, 3, 4])
-    for first, second in [(4, 0), (1, 2), (3, 1)]:
-        two = decode_rows([first, second])
-        for place, row in enumerate((first, second)):
-            assert two.lengths[place] == together.lengths[row]
-            np.testing.assert_array_equal(two.tokens[place], together.tokens[row])
+    together = decode_rows(range(5))
+    for chosen in [(4, 2, 0, 3, 1), *([row, *[(row + 1) % 5] * 4] for row in range(5))]:
+        result = decode_rows(chosen)
+        for place, row in enumerate(chosen):
+            assert result.lengths[place] == together.lengths[row]
+            np.testing.assert_array_equal(result.tokens[place], together.tokens[row])

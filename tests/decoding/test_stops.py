@@ -6,7 +6,6 @@ import pytest
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
-from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from tests import toy_models as toys
 
@@ -126,10 +125,11 @@ def assert_never_ending(out, length):
 
 
 @pytest.mark.parametrize("drafter", ["right", "only EOS"])
-@pytest.mark.parametrize("width, length", [(G, M), (8, 3), (3, 1)])
-def test_without_eos_a_row_fills_the_buffer_to_its_very_end(width, length, drafter):
-    """Also where the block is wider than the buffer, so that writes near its end have
-    the spare places that they need."""
+@pytest.mark.parametrize("width, length, eos", [(G, M, toys.EOS), (8, 3, toys.NO_EOS)])
+def test_without_eos_a_row_fills_the_buffer_to_its_very_end(
+    width, length, eos, drafter
+):
+    """A block wider than the buffer included: writes near its end have spare places."""
     params = {"right": NEVER_ENDS, "only EOS": ONLY_EOS}[drafter]
     rows = DecodeSettings(gamma=width, max_new_tokens=length).rows(3)
     out = decode(
@@ -138,7 +138,7 @@ def test_without_eos_a_row_fills_the_buffer_to_its_very_end(width, length, draft
         target=NEVER_ENDS,
         max_gamma=width,
         max_new_tokens=length,
-        eos_id=toys.NO_EOS,
+        eos_id=eos,
     )
     assert_never_ending(out, length)
 
@@ -156,18 +156,3 @@ def test_the_baseline_stops_alike():
         prompt,
     )
     assert_rows(out, caps)
-
-
-def test_a_drafter_of_one_id_may_guess_eos():
-    batch = len(STARTS)
-    rows = DecodeSettings(gamma=G, max_new_tokens=M).rows(batch)
-    drafter = ConstantDrafter(V, V, token=toys.EOS)
-    out = toys.decode(
-        Speculative(MODEL, drafter, G, M, toys.EOS),
-        PairParams(COUNTS_TO_EOS, {}),
-        toys.no_inputs(batch, V),
-        rows,
-        toys.prompt_of(*[[int(start)] for start in STARTS]),
-    )
-    assert_rows(out, [M] * batch)
-    assert {how for how, _, _ in places_of_eos(out)} == {"guess"}
