@@ -4,7 +4,6 @@ import dataclasses
 import enum
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from rich.text import Text
 
 from specdec_jax.decoding.state import StepInfo
@@ -100,8 +99,3 @@ def legend(color: bool) -> Text:
         text.append(meaning if color else fate.mark(meaning), fate.style)
         text.append("  ")
     return text
-
-
-def total_tokens(lines: Sequence[Sequence[TraceToken]]) -> int:
-    """Tokens that came out over all lines."""
-    return int(np.sum([t.fate is not Fate.REJECTED for line in lines for t in line]))
