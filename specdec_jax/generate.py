@@ -91,11 +91,11 @@ def prepare(
         tokens=jnp.asarray(batching.pad(encoded, width)),
         mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),
     )
-    if method == "speculative" and settings.max_gamma > 0:
+    if method == "speculative" and settings.static_gamma > 0:
         decoder = Speculative(
             pair.target,
             pair.drafter,
-            settings.max_gamma,
+            settings.static_gamma,
             settings.buffer_size,
             EOS_ID,
         )

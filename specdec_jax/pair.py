@@ -122,12 +122,16 @@ def load_pair(
 
 def packaged_pairs() -> list[str]:
     """Names of the pairs that come with the package."""
-    return sorted(p.parent.name for p in ASSETS.glob(f"*/{native.TOKENIZER_FILE}"))
+    return sorted(p.name for p in ASSETS.iterdir() if _is_pair(p))
+
+
+def _is_pair(folder: Path) -> bool:
+    return all((folder / side).is_dir() for side in ("target", "drafter"))
 
 
 def _find_pair(name: str | os.PathLike, needed: bool) -> Path:
     for folder in (ASSETS / Path(name).name, Path(name)):
-        if (folder / "target").is_dir() and (folder / "drafter").is_dir():
+        if _is_pair(folder):
             return folder
     if not needed:
         return Path(name)

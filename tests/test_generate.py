@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
+from specdec_jax.decoding import compiled
+from specdec_jax.generate import LENGTH_BUCKET
 from tests.tiny_pairs import SENTENCES
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=16)
@@ -26,6 +28,31 @@ def test_a_texts_output_does_not_depend_on_how_the_list_is_cut(tiny_pair):
     for i, text in enumerate(texts):
         alone = sd.generate(tiny_pair, [text], settings, seed=7, row_ids=[i])
         assert alone.texts == [whole.texts[i]]
+
+
+@pytest.mark.parametrize("method", ["speculative", "autoregressive"])
+def test_texts_of_a_length_bucket_and_all_settings_share_one_compilation(
+    tiny_pair, method
+):
+    words = SENTENCES[0].split()
+    texts = [" ".join(words[:n]) for n in range(1, 4)]
+    lengths = {len(tiny_pair.tokenizer.encode(text)) for text in texts}
+    assert len(lengths) == 3 and max(lengths) <= LENGTH_BUCKET
+
+    def decode(text, **changes):
+        settings = {"gamma": 2, "max_gamma": 3, "max_new_tokens": 8} | changes
+        settings = sd.DecodeSettings(**settings)
+        sd.generate(tiny_pair, [text], settings, seed=0, method=method)
+
+    decode(texts[0])
+    sizes = compiled.begin._cache_size(), compiled.run._cache_size()
+    for text in texts:
+        for gamma in range(4):
+            for temperature in (0.0, 0.7):
+                decode(text, gamma=gamma, temperature=temperature, top_p=0.9)
+    assert (compiled.begin._cache_size(), compiled.run._cache_size()) == sizes
+    decode(texts[0], max_new_tokens=9)  # a buffer of another size is another program
+    assert compiled.run._cache_size() == sizes[1] + 1
 
 
 def test_gamma_0_does_not_speculate_and_still_answers(tiny_pair):

@@ -80,9 +80,13 @@ def random_inputs(seed: int, batch: int, vocab_size: int) -> jax.Array:
 
 @functools.cache
 def tiny_t5(
-    seed: int = 0, layers: int = 2, vocab_size: int = 30, padded: int = 32
+    seed: int = 0,
+    layers: int = 2,
+    vocab_size: int = 30,
+    padded: int = 32,
+    dtype: str = "float32",
 ) -> tuple[LanguageModel, dict]:
-    """A T5 of width 32 with random weights, and its parameters."""
+    """A T5 of width 32 with random weights, and its parameters in float32."""
     config = T5Config(
         vocab_size=vocab_size,
         padded_vocab_size=padded,
@@ -92,6 +96,7 @@ def tiny_t5(
         mlp_dim=32,
         num_encoder_layers=layers,
         num_decoder_layers=layers,
+        dtype=dtype,
     )
     tokens = jax.ShapeDtypeStruct((1, 2), jnp.int32)
     mask = jax.ShapeDtypeStruct((1, 2), jnp.bool_)

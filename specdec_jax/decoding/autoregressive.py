@@ -70,33 +70,18 @@ class Autoregressive:
         steps = jnp.broadcast_to(state.step, batch)
         uniform = uniforms(keys, Use.SAMPLE, steps, ())
         token = jax.vmap(draw)(probs[:, 0], uniform)
-        tokens, count, active = loop.emit(
-            state,
-            token[:, None],
-            jnp.ones(batch, jnp.int32),
-            rows.max_new_tokens,
-            self.eos_id,
-        )
         none = jnp.zeros(batch, jnp.int32)
         info = StepInfo(
             drafted=jnp.zeros((batch, 0), jnp.int32),
             gamma=none,
             num_accepted=none,
             next_token=token,
-            num_emitted=count,
+            num_emitted=none + 1,
             betas=jnp.zeros((batch, 0), jnp.float32),
         )
-        state = state.replace(
-            step=state.step + 1,
-            last_token=jnp.where(state.active, token, state.last_token),
-            lengths=state.lengths + state.active.astype(jnp.int32),
-            active=active,
-            target_cache=cache,
-            infos=loop.record(state.infos, info, state.step),
-            tokens=tokens,
-            num_emitted=state.num_emitted + count,
+        return loop.advance(
+            state, token[:, None], info, rows.max_new_tokens, self.eos_id, cache, None
         )
-        return state, info
 
     def run(
         self,

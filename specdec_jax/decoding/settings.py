@@ -52,14 +52,18 @@ class DecodeSettings:
             "max_new_tokens", lambda x: x >= 1, "a whole number, at least 1", whole=True
         )
         largest = int(np.max(self.gamma))
-        if self.max_gamma is None:
-            object.__setattr__(self, "max_gamma", largest)
-        self._check(
-            "max_gamma",
-            lambda x: (x >= largest) & (np.ndim(x) == 0),
-            f"one whole number, at least gamma ({largest})",
-            whole=True,
-        )
+        if self.max_gamma is not None:
+            self._check(
+                "max_gamma",
+                lambda x: (x >= largest) & (np.ndim(x) == 0),
+                f"one whole number, at least gamma ({largest})",
+                whole=True,
+            )
+
+    @property
+    def static_gamma(self) -> int:
+        """G: guesses of the widest block, which is compiled in."""
+        return int(np.max(self.gamma)) if self.max_gamma is None else self.max_gamma
 
     @property
     def buffer_size(self) -> int:

@@ -143,9 +143,6 @@ class Speculative:
         place = jnp.arange(width + 1, dtype=jnp.int32)[None]
         is_next = place == verdict.num_accepted[:, None]
         block = jnp.where(is_next, verdict.next_token[:, None], block)
-        tokens, count, active = loop.emit(
-            state, block, verdict.num_accepted + 1, rows.max_new_tokens, self.eos_id
-        )
         # Past its own gamma a row holds what its neighbours' gammas left there.
         in_force = place[:, :width] < gamma[:, None]
         info = StepInfo(
@@ -153,23 +150,19 @@ class Speculative:
             gamma=gamma,
             num_accepted=verdict.num_accepted,
             next_token=verdict.next_token,
-            num_emitted=count,
+            num_emitted=verdict.num_accepted + 1,
             betas=jnp.where(in_force, verdict.betas, 0.0),
         )
         commit = Commit(block, verdict.num_accepted, gamma, state.active, features)
-        grown = jnp.where(state.active, verdict.num_accepted + 1, 0)
-        state = state.replace(
-            step=state.step + 1,
-            last_token=jnp.where(state.active, verdict.next_token, state.last_token),
-            lengths=state.lengths + grown,
-            active=active,
-            target_cache=cache,
-            draft_state=self.drafter.commit(draft_state, commit),
-            infos=loop.record(state.infos, info, state.step),
-            tokens=tokens,
-            num_emitted=state.num_emitted + count,
+        return loop.advance(
+            state,
+            block,
+            info,
+            rows.max_new_tokens,
+            self.eos_id,
+            cache,
+            self.drafter.commit(draft_state, commit),
         )
-        return state, info
 
     def run(
         self,

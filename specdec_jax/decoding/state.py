@@ -177,13 +177,49 @@ def emit(
     return tokens, count, state.active & ~ended
 
 
-def record(infos: StepInfo, info: StepInfo, step: Int32[Array, ""]) -> StepInfo:
-    """Puts one step's info at its place."""
-    return jax.tree.map(
-        lambda all_, one: jax.lax.dynamic_update_index_in_dim(all_, one, step, 0),
-        infos,
-        info,
+def advance(
+    state: LoopState,
+    block: Int32[Array, "B T"],
+    info: StepInfo,
+    max_new_tokens: Int32[Array, " B"],
+    eos_id: int,
+    target_cache: Cache,
+    draft_state: PyTree,
+) -> tuple[LoopState, StepInfo]:
+    """The end of every loop's step: emits, records, and moves on to the next.
+
+    Args:
+      state: before the step.
+      block: of each row, its accepted guesses and the target's own token after them.
+      info: of the step, `num_emitted` being what verification let through; EOS and
+        the cap may cut it.
+      max_new_tokens, eos_id: where rows end.
+      target_cache, draft_state: after the step.
+
+    Returns:
+      The next state, and the info as it was recorded.
+    """
+    tokens, count, active = emit(state, block, info.num_emitted, max_new_tokens, eos_id)
+    info = info.replace(num_emitted=count)
+    grown = jnp.where(state.active, info.num_accepted + 1, 0)
+    state = state.replace(
+        step=state.step + 1,
+        last_token=jnp.where(state.active, info.next_token, state.last_token),
+        lengths=state.lengths + grown,
+        active=active,
+        target_cache=target_cache,
+        draft_state=draft_state,
+        infos=jax.tree.map(
+            lambda all_, one: jax.lax.dynamic_update_index_in_dim(
+                all_, one, state.step, 0
+            ),
+            state.infos,
+            info,
+        ),
+        tokens=tokens,
+        num_emitted=state.num_emitted + count,
     )
+    return state, info
 
 
 def repeat(

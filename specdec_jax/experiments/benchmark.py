@@ -143,7 +143,7 @@ def measure_costs(
         jobs[gamma] = job(decoder, PairParams(pair.params.target, {}), gamma)
     times = {name: [] for name in jobs}
     rounds = 10
-    for done, name in _interleaved(rounds + 1, jobs):
+    for done, name in itertools.product(range(rounds + 1), jobs):
         (_, seconds), result = _time(jobs[name])
         if done:  # round 0 compiles and warms up
             times[name].append(seconds / int(result.num_steps))
@@ -277,10 +277,6 @@ def _time(job: Job):
     state = jax.block_until_ready(job.run(state))
     end = time.perf_counter()
     return (middle - start, end - middle), compiled.finish(state)
-
-
-def _interleaved(rounds: int, names) -> Iterator[tuple[int, Any]]:
-    return itertools.product(range(rounds), names)
 
 
 def _spread(values: np.ndarray) -> list[float]:

@@ -33,7 +33,8 @@ class T5Config:
       dropout_rate: in training.
       dtype: "float32" or "bfloat16", of weights and activations; norms, attention
         softmax and logits are float32 in both. float16 overflows in T5.
-      packed: whether kernels that share an input are stored as one.
+      packed: whether kernels that share an input are stored as one. Weights are drawn
+        unpacked, and packed by `packing.pack`.
     """
 
     vocab_size: int

@@ -1,5 +1,7 @@
 """Settings are checked, and the message names the one that is wrong."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -68,9 +70,10 @@ def test_one_value_serves_all_rows_and_a_sequence_gives_each_its_own(
 
 
 def test_the_block_is_as_wide_as_the_largest_gamma_unless_said_otherwise():
-    assert DecodeSettings().max_gamma == 4
-    assert DecodeSettings(gamma=[1, 7, 2]).max_gamma == 7
-    assert DecodeSettings(gamma=[1, 7, 2], max_gamma=9).max_gamma == 9
+    assert DecodeSettings().static_gamma == 4
+    assert DecodeSettings(gamma=[1, 7, 2]).static_gamma == 7
+    assert DecodeSettings(gamma=[1, 7, 2], max_gamma=9).static_gamma == 9
+    assert dataclasses.replace(DecodeSettings(), gamma=8).static_gamma == 8
     with pytest.raises(SettingsError, match=r"at least gamma \(7\), not 6"):
         DecodeSettings(gamma=[1, 7, 2], max_gamma=6)
 

@@ -1,0 +1,71 @@
+"""Blocks to verify, made of plain arrays, and the jitted rule."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.sampling import Block, verify_tokens
+
+LAST = 1 - 2.0**-24  # the largest float32 below 1
+
+verify = jax.jit(verify_tokens)
+verify_rows = jax.jit(jax.vmap(verify_tokens))
+
+
+def f32(x):
+    return jnp.asarray(x, jnp.float32)
+
+
+def block(p_rows, q_rows, tokens, uniforms, draw_uniform, **kwargs):
+    """Blocks of N rows, or one block if there is no N; all guesses in force."""
+    tokens = np.asarray(tokens, np.int32)
+    rows = tokens.shape[:-1]
+    fields = dict(
+        gamma=np.full(rows, tokens.shape[-1]),
+        lenience=np.ones(rows),
+        endorsed=np.zeros(tokens.shape, bool),
+    )
+    fields = fields | kwargs
+    return Block(
+        target_probs=f32(p_rows),
+        draft_probs=f32(q_rows),
+        draft_tokens=jnp.asarray(tokens),
+        gamma=jnp.asarray(fields["gamma"], jnp.int32),
+        lenience=f32(fields["lenience"]),
+        endorsed=jnp.asarray(fields["endorsed"], bool),
+        accept_uniforms=f32(uniforms),
+        draw_uniform=f32(draw_uniform),
+    )
+
+
+def random_blocks(seed, rows=8, guesses=4, size=40, density=0.5):
+    """Unlike rows: zeros in p and q, any gamma, any lenience, uniforms at the edges."""
+    rng = np.random.default_rng(seed)
+
+    def distributions(*shape):
+        mass = rng.dirichlet(np.full(size, 0.2), shape)
+        mass = mass * (rng.random(mass.shape) < density) + 1e-9 * np.eye(size)[0]
+        return mass / mass.sum(-1, keepdims=True)
+
+    p = distributions(rows, guesses + 1)
+    near = rng.random((rows, guesses, 1)) < 0.7
+    q = np.where(near, 0.6 * p[:, :-1], 0) + distributions(rows, guesses)
+    q /= q.sum(-1, keepdims=True)
+    likely = np.argmax(p[:, :-1] + 0.1 * rng.random(q.shape), axis=-1)
+    uniforms = rng.choice([0.0, LAST, 0.2, rng.random()], (rows, guesses))
+    return block(
+        p,
+        q,
+        np.where(rng.random(likely.shape) < 0.7, likely, rng.integers(size)),
+        uniforms,
+        rng.choice([0.0, LAST, *rng.random(6)], rows),
+        gamma=rng.integers(0, guesses + 1, rows),
+        lenience=rng.choice([1.0, 0.5, 0.1], rows),
+    )
+
+
+def law_of_next(p, q, is_bonus):
+    left_over = np.maximum(p - q, 0)
+    if is_bonus or left_over.sum() == 0:
+        return p / p.sum()
+    return left_over / left_over.sum()
