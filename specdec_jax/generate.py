@@ -79,12 +79,24 @@ def prepare(
     row_ids: Sequence[int] | None = None,
 ) -> Job:
     """Tokenizes, checks, and chooses the decoder; see `generate` for the arguments."""
-    if method not in METHODS:
-        raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
-    batch = len(texts)
-    if batch == 0:
+    if not texts:
         raise DataError("there is no text to decode")
     encoded = [_encode(pair, text, i) for i, text in enumerate(texts)]
+    return prepare_tokens(pair, encoded, settings, seed, method, row_ids)
+
+
+def prepare_tokens(
+    pair: Pair,
+    encoded: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    seed: int,
+    method: str = "speculative",
+    row_ids: Sequence[int] | None = None,
+) -> Job:
+    """`prepare` for inputs that are ids already, EOS included."""
+    if method not in METHODS:
+        raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
+    batch = len(encoded)
     longest = max(map(len, encoded))
     width = -(-longest // LENGTH_BUCKET) * LENGTH_BUCKET
     inputs = EncoderInputs(
