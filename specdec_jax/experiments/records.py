@@ -38,7 +38,8 @@ class RecordFile:
     def __init__(self, path: str | os.PathLike):
         """Opens a file for appending, and makes its folder.
 
-        A last line that a kill cut short is dropped.
+        A last line that a kill cut short is dropped; a file of anything else than JSON
+        lines is left as it is.
 
         Raises:
           DataError: it cannot be written, or holds something else than JSON lines.
@@ -48,24 +49,44 @@ class RecordFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8"):
                 pass
-            whole = self.path.read_bytes().rfind(b"\n") + 1
-            if whole < self.path.stat().st_size:
-                os.truncate(self.path, whole)
+            self._mend()
         except OSError as error:
             raise DataError(f"cannot write records to {path}: {error}") from error
+
+    def _mend(self) -> None:
+        """Ends the last line, or drops it if it is not whole."""
+        content = self.path.read_bytes()
+        start = content.rfind(b"\n") + 1
+        line, number = content[start:], content.count(b"\n") + 1
+        if not line:
+            return
+        for _ in self:  # raises if the lines before are not records
+            pass
+        try:
+            self._parse(line, number)
+        except DataError:
+            if not line.startswith(b"{"):
+                raise
+            os.truncate(self.path, start)
+        else:
+            with self.path.open("ab") as file:
+                file.write(b"\n")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The records so far."""
         # Not splitlines(), which would also cut at the separators that text may hold.
         lines = self.path.read_bytes().split(b"\n")[:-1]
         for number, line in enumerate(lines, 1):
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{self.path}:{number} is not JSON: {error}") from error
-            if not isinstance(record, dict):
-                raise DataError(f"{self.path}:{number} is not a JSON object")
-            yield record
+            yield self._parse(line, number)
+
+    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{self.path}:{number} is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise DataError(f"{self.path}:{number} is not a JSON object")
+        return record
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes one line, and has it on the disk before it returns."""

@@ -28,6 +28,25 @@ def test_a_file_of_something_else_is_named_with_its_line(tmp_path):
         list(RecordFile(path))
 
 
+@pytest.mark.parametrize(
+    "content", [b"dear diary", b'{"n": 1}\ndear diary', b"not json\n{", b"\xff\xfe"]
+)
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
+    path = tmp_path / "diary.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="diary.txt:[12] is not JSON"):
+        RecordFile(path)
+    assert path.read_bytes() == content
+
+
+def test_a_whole_last_line_without_its_newline_is_kept(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"n": 1}\n{"n": 2}')
+    records = RecordFile(path)
+    records.append({"n": 3})
+    assert [record["n"] for record in records] == [1, 2, 3]
+
+
 def test_an_unwritable_place_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "records.jsonl", tmp_path):
