@@ -47,10 +47,7 @@ def main(_):
     records = RecordFile(_OUT.value) if _OUT.value else None
     done = list(records or [])
     console = Console()
-    skip = frozenset((r["temperature"], r["gamma"]) for r in done)
-    for record in benchmark(pair, texts, config, skip):
-        if records:
-            records.append(record)
+    for record in benchmark(pair, texts, config, records):
         done.append(record)
         console.print(
             f"T={record['temperature']:g} γ={record['gamma']}: "

@@ -71,7 +71,7 @@ class DecodeStats:
         """All rows as one."""
         return self.pooled([self])
 
-    def row(self, index: int) -> dict[str, float]:
+    def row(self, index: int) -> dict[str, int | float]:
         """The counts of one row, as plain numbers, by name."""
         return {
             field.name: np.asarray(getattr(self, field.name))[index].item()

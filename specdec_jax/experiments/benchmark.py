@@ -21,7 +21,7 @@ from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.errors import SettingsError
-from specdec_jax.experiments.records import environment
+from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import Job, prepare
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
@@ -86,7 +86,7 @@ def benchmark(
     pair: Pair,
     texts: Sequence[str],
     config: BenchmarkConfig,
-    skip: frozenset[tuple[float, int]] = frozenset(),
+    records: RecordFile | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Measures, and yields a record for each (temperature, gamma).
 
@@ -94,17 +94,27 @@ def benchmark(
       pair: to measure.
       texts: decoded one at a time, as in the paper.
       config: what to measure.
-      skip: settings that are already on record.
+      records: appended to; settings that it already holds are not measured again.
+
+    Raises:
+      DataError: `records` are of another pair, or of other sentences or repeats.
     """
+    done = set()
+    for number, record in enumerate(records or (), 1):
+        records.require(number, record, _identity(pair, texts, config))
+        done.add((record["temperature"], record["gamma"]))
     for temperature in config.temperatures:
-        gammas = [g for g in config.gammas if (temperature, g) not in skip]
+        gammas = [g for g in config.gammas if (temperature, g) not in done]
         if not gammas:
             continue
         with _progress(f"temperature {temperature:g}") as tick:
             costs = measure_costs(pair, texts[0], temperature, gammas, config, tick)
             runs = _measure_decoding(pair, texts, temperature, gammas, config, tick)
         for gamma in gammas:
-            yield _record(pair, texts, temperature, gamma, runs, costs, config)
+            record = _record(pair, texts, temperature, gamma, runs, costs, config)
+            if records is not None:
+                records.append(record)
+            yield record
 
 
 def measure_costs(
@@ -242,7 +252,7 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
     predicted = predict_speedup(alpha, gamma, c, v, lengths, encode_costs)
     speedup = float(np.median(ours / baseline))
     return {
-        "pair": pair.name,
+        **_identity(pair, texts, config),
         "temperature": temperature,
         "gamma": gamma,
         "alpha": alpha,
@@ -263,10 +273,16 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
         "baseline_tokens_per_second": float(np.median(baseline)),
         "baseline_tokens_per_second_spread": _spread(baseline),
         "target_step_ms": 1e3 * step,
-        "sentences": len(texts),
-        "config": dataclasses.asdict(config),
         **environment(),
     }
+
+
+def _identity(pair, texts, config) -> dict[str, Any]:
+    """What must be the same for records to belong into one file."""
+    fields = dataclasses.asdict(config)
+    for swept in ("gammas", "temperatures"):  # each record has its own
+        del fields[swept]
+    return {"pair": pair.name, "sentences": len(texts), "config": fields}
 
 
 def _time(job: Job):

@@ -92,13 +92,19 @@ class DecodeRun:
             "index": i,
             "input": text,
             "output": out.texts[0],
+            **out.stats.row(0),  # whose count of tokens gives way to the tokens
             "tokens": out.tokens[0, : out.lengths[0]].tolist(),
-            **out.stats.row(0),
+            **self._identity(),
+            **environment(),
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for records to belong into one file."""
+        return {
             "method": self.method,
             "pair": self.pair.name,
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
-            **environment(),
         }
 
     def _show(self, text: str, out: Generated, record: dict, format: str) -> None:
@@ -136,12 +142,13 @@ class DecodeRun:
 
     def _already_done(self, texts, records) -> int:
         done = list(records or [])
-        for i, record in enumerate(done):
-            if i >= len(texts) or record.get("input") != texts[i]:
-                raise DataError(
-                    f"{records.path} holds results of other texts (line {i + 1}): "
-                    "give it another name"
-                )
+        for number, (record, text) in enumerate(zip(done, texts, strict=False), 1):
+            records.require(number, record, {"input": text, **self._identity()})
+        if len(done) > len(texts):
+            raise DataError(
+                f"{records.path} holds {len(done)} results and there are {len(texts)} "
+                "texts: give the records another name"
+            )
         return len(done)
 
     def _track(self, indices, show: bool):

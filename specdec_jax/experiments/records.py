@@ -88,9 +88,32 @@ class RecordFile:
             raise DataError(f"{self.path}:{number} is not a JSON object")
         return record
 
+    def require(
+        self, number: int, record: dict[str, Any], wanted: dict[str, Any]
+    ) -> None:
+        """Raises DataError unless a record is of the run that goes on with the file.
+
+        Args:
+          number: of its line.
+          record: as it was read.
+          wanted: what its fields must be, as they were before they became JSON.
+        """
+        for name, value in wanted.items():
+            found, expected = record.get(name), json.loads(json.dumps(value))
+            if found != expected:
+                raise DataError(
+                    f"{self.path}:{number} has {name} {_short(found)} and this run "
+                    f"{_short(expected)}: give the records another name"
+                )
+
     def append(self, record: dict[str, Any]) -> None:
         """Writes one line, and has it on the disk before it returns."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:200] + "..."

@@ -1,14 +1,16 @@
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
-from specdec_jax.errors import SettingsError
+from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.benchmark import (
     BenchmarkConfig,
     benchmark,
     predict_speedup,
 )
+from specdec_jax.experiments.records import RecordFile
 from specdec_jax.sampling import theory
 from tests.tiny_pairs import SENTENCES
 
@@ -29,16 +31,18 @@ KEYS = {
 }
 
 
+CONFIG = BenchmarkConfig(
+    gammas=(1, 3),
+    temperatures=(0.0, 1.0),
+    repeats=2,
+    max_new_tokens=8,
+    cost_steps=4,
+)
+
+
 @pytest.fixture(scope="module")
 def records(tiny_pair):
-    config = BenchmarkConfig(
-        gammas=(1, 3),
-        temperatures=(0.0, 1.0),
-        repeats=2,
-        max_new_tokens=8,
-        cost_steps=4,
-    )
-    return list(benchmark(tiny_pair, SENTENCES[:2], config))
+    return list(benchmark(tiny_pair, SENTENCES[:2], CONFIG))
 
 
 def test_there_is_a_record_for_each_setting_and_it_is_json(records):
@@ -78,10 +82,17 @@ def test_a_prediction_by_hand():
     assert predict_speedup(0.0, 2, 0.5, 1.0, [4], (5.0, 1.0)) == pytest.approx(1.0)
 
 
-def test_settings_on_record_are_not_measured_again(tiny_pair, records):
-    skip = frozenset((r["temperature"], r["gamma"]) for r in records)
-    config = BenchmarkConfig(gammas=(1, 3), temperatures=(0.0, 1.0))
-    assert list(benchmark(tiny_pair, SENTENCES[:2], config, skip)) == []
+def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path):
+    file = RecordFile(tmp_path / "records.jsonl")
+    for record in records:
+        file.append(record)
+    assert list(benchmark(tiny_pair, SENTENCES[:2], CONFIG, file)) == []
+    assert len(list(file)) == len(records)
+    other = dataclasses.replace(CONFIG, repeats=7)
+    with pytest.raises(DataError, match="records.jsonl:1 has config"):
+        list(benchmark(tiny_pair, SENTENCES[:2], other, file))
+    with pytest.raises(DataError, match="records.jsonl:1 has sentences 2"):
+        list(benchmark(tiny_pair, SENTENCES[:3], CONFIG, file))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from specdec_jax.data.tokenizer import Tokenizer
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,7 +41,9 @@ def test_text_comes_in_and_a_trace_and_a_summary_come_out(decode):
     assert "times as fast" in done.stdout
 
 
-def test_json_lines_are_appended_and_a_stopped_run_goes_on(decode, tmp_path):
+def test_json_lines_are_appended_and_a_stopped_run_goes_on(
+    decode, pair_folder, tmp_path
+):
     out, inputs = tmp_path / "out.jsonl", tmp_path / "in.txt"
     inputs.write_text("\n".join(SENTENCES[:2]) + "\n")
     args = (f"--out={out}", f"--input={inputs}", "--format=jsonl")
@@ -53,7 +56,14 @@ def test_json_lines_are_appended_and_a_stopped_run_goes_on(decode, tmp_path):
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert out.read_text().startswith(first)
     assert [r["input"] for r in records] == list(SENTENCES[:4])
-    assert {"output", "tokens", "target_calls", "seed", "settings"} <= set(records[0])
+    assert {"output", "target_calls", "seed", "settings"} <= set(records[0])
+    tokenizer = Tokenizer(pair_folder / "spiece.model")
+    for record in records:
+        assert tokenizer.decode(record["tokens"]) == record["output"]
+        assert len(record["tokens"]) >= record["target_calls"]
+    other = decode(*args, "--gin.TEMPERATURE=0.5")
+    assert other.returncode == 1
+    assert "out.jsonl:1 has settings" in other.stderr
 
 
 @pytest.mark.parametrize(
