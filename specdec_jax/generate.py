@@ -24,7 +24,7 @@ from specdec_jax.typing import Array, Params
 
 METHODS = ("speculative", "autoregressive")
 MAX_INPUT_TOKENS = 512
-LENGTH_BUCKET = 16  # inputs are padded to a multiple, so that few shapes are compiled
+LENGTH_BUCKET = 8  # inputs are padded to a multiple, so that few shapes are compiled
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,14 +18,15 @@ from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.decoding.state import LoopState
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.records import RecordFile, environment
-from specdec_jax.generate import Job, prepare
+from specdec_jax.generate import prepare
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
-from specdec_jax.typing import Any
+from specdec_jax.typing import Any, Callable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,18 +61,29 @@ class BenchmarkConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """Times of single steps, in seconds; one entry a measurement.
+    """Times of single parts of a decode, in seconds; one entry a measurement.
 
     Attributes:
+      encode: encoding and prefill of the baseline.
+      encode_both: the same of target and drafter.
       target: one step of the baseline: a target run of one token, and a draw.
       draft: one step of the drafter on its own.
       verify: one speculative step with a drafter that costs nothing, for each gamma: a
         target run of gamma + 1 tokens, and verification.
     """
 
+    encode: np.ndarray
+    encode_both: np.ndarray
     target: np.ndarray
     draft: np.ndarray
     verify: dict[int, np.ndarray]
+
+    def e(self) -> tuple[float, float]:
+        """Encoding of the baseline and of ours, over a target step: medians."""
+        return (
+            float(np.median(self.encode / self.target)),
+            float(np.median(self.encode_both / self.target)),
+        )
 
     def c(self) -> np.ndarray:
         """Draft step over target step."""
@@ -125,11 +137,11 @@ def measure_costs(
     config: BenchmarkConfig,
     tick=lambda done, total: None,
 ) -> Costs:
-    """Times of a target step, a draft step and verify steps, interleaved.
+    """Times of encoding, a target step, a draft step and verify steps, interleaved.
 
-    Each is a whole jitted loop of `cost_steps` steps over `cost_steps`, so what is
-    measured is a step inside the loop, without dispatch from Python. The loops do not
-    stop at EOS, so every run has its full number of steps.
+    A step's is that of a whole jitted loop of `cost_steps` steps over `cost_steps`, so
+    what is measured is a step inside the loop, without dispatch from Python. The loops
+    do not stop at EOS, so every run has its full number of steps.
     """
     never = -1  # no token ends these rows
     steps = config.cost_steps
@@ -151,15 +163,24 @@ def measure_costs(
         free = ConstantDrafter(pair.target.vocab_size, pair.target.padded_vocab_size)
         decoder = Speculative(pair.target, free, gamma, steps, never)
         jobs[gamma] = job(decoder, PairParams(pair.params.target, {}), gamma)
-    times = {name: [] for name in jobs}
+    both = Speculative(pair.target, pair.drafter, max(gammas), steps, never)
+    encode_both = job(both, pair.params, max(gammas))
+    times = {name: [] for name in ("encode", "encode_both", *jobs)}
     rounds = 10
-    for done, name in itertools.product(range(rounds + 1), jobs):
-        (_, seconds), result = _time(jobs[name])
+    for done, name in itertools.product(range(rounds + 1), times):
+        if name in jobs:
+            state = jax.block_until_ready(jobs[name].begin())
+            seconds, state = _time(lambda: jobs[name].run(state))  # noqa: B023
+            seconds /= int(state.step)
+        else:
+            begun = jobs["target"] if name == "encode" else encode_both
+            seconds, _ = _time(begun.begin)
         if done:  # round 0 compiles and warms up
-            times[name].append(seconds / int(result.num_steps))
+            times[name].append(seconds)
         tick(done, rounds)
     times = {name: np.array(t) for name, t in times.items()}
-    return Costs(target=times.pop("target"), draft=times.pop("draft"), verify=times)
+    named = {k: times.pop(k) for k in ("encode", "encode_both", "target", "draft")}
+    return Costs(**named, verify=times)
 
 
 @dataclasses.dataclass
@@ -168,12 +189,10 @@ class _Run:
 
     Attributes:
       seconds: whole decodes: encode, prefill and loop.
-      begin_seconds: encode and prefill alone.
       stats: a row a sentence.
     """
 
     seconds: list[float] = dataclasses.field(default_factory=list)
-    begin_seconds: list[float] = dataclasses.field(default_factory=list)
     stats: list[DecodeStats] = dataclasses.field(default_factory=list)  # all rows
 
     @property
@@ -189,7 +208,7 @@ def _measure_decoding(
     runs = {gamma: _Run() for gamma in (0, *gammas)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
     for round_ in range(rounds):
-        begin, loop, stats = ({gamma: [] for gamma in runs} for _ in range(3))
+        seconds, stats = ({gamma: [] for gamma in runs} for _ in range(2))
         for i, text in enumerate(texts):
             for gamma in runs:
                 settings = DecodeSettings(
@@ -198,14 +217,12 @@ def _measure_decoding(
                     max_new_tokens=config.max_new_tokens,
                 )
                 job = prepare(pair, [text], settings, config.seed + round_, row_ids=[i])
-                times, result = _time(job)
-                begin[gamma].append(times[0])
-                loop[gamma].append(times[1])
-                stats[gamma].append(statistics(result))
+                elapsed, state = _time(lambda: job.run(job.begin()))  # noqa: B023
+                seconds[gamma].append(elapsed)
+                stats[gamma].append(statistics(compiled.finish(state)))
             tick(round_ * len(texts) + i + 1, rounds * len(texts))
         for gamma, run in runs.items() if round_ else ():
-            run.begin_seconds.append(sum(begin[gamma]))
-            run.seconds.append(sum(begin[gamma]) + sum(loop[gamma]))
+            run.seconds.append(sum(seconds[gamma]))
             run.stats.append(DecodeStats.stacked(stats[gamma]))
     return runs
 
@@ -245,9 +262,7 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
     alpha = float(stats.alpha)
     step = float(np.median(costs.target))
     c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
-    encode_costs = tuple(
-        float(np.median(runs[g].begin_seconds)) / len(texts) / step for g in (0, gamma)
-    )
+    encode_costs = costs.e()
     lengths = np.concatenate([s.tokens for s in runs[gamma].stats]).tolist()
     predicted = predict_speedup(alpha, gamma, c, v, lengths, encode_costs)
     speedup = float(np.median(ours / baseline))
@@ -285,14 +300,11 @@ def _identity(pair, texts, config) -> dict[str, Any]:
     return {"pair": pair.name, "sentences": len(texts), "config": fields}
 
 
-def _time(job: Job):
-    """Seconds of encode and prefill, and of the loop."""
+def _time(program: Callable[[], LoopState]) -> tuple[float, LoopState]:
+    """Seconds until a program's result is there, and the result."""
     start = time.perf_counter()
-    state = jax.block_until_ready(job.begin())
-    middle = time.perf_counter()
-    state = jax.block_until_ready(job.run(state))
-    end = time.perf_counter()
-    return (middle - start, end - middle), compiled.finish(state)
+    state = jax.block_until_ready(program())
+    return time.perf_counter() - start, state
 
 
 def _spread(values: np.ndarray) -> list[float]:
