@@ -1,13 +1,18 @@
 """The programs as users run them: in a process of their own."""
 
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+import specdec_jax as sd
 from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.experiments.decode_run import DecodeRun
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,6 +44,24 @@ def test_text_comes_in_and_a_trace_and_a_summary_come_out(decode):
     assert "(+" in done.stdout  # marks, as there are no colours in a pipe
     assert "tokens a run" in done.stdout
     assert "times as fast" in done.stdout
+
+
+def test_compiling_is_in_neither_time_of_a_comparison(tiny_pair):
+    """Texts of two length buckets: two programs a method."""
+    texts = [SENTENCES[0].split()[0], *SENTENCES]
+    out = io.StringIO()
+    run = DecodeRun(
+        pair=tiny_pair,
+        settings=sd.DecodeSettings(gamma=2, max_new_tokens=8),
+        seed=0,
+        method="speculative",
+        compare=True,
+        console=Console(file=out, width=200),
+    )
+    run(texts, None, "trace")
+    assert len(run._compiled) >= 4
+    ours, alone = map(float, re.findall(r"([\d.]+) s[;:]", out.getvalue()))
+    assert 0 < ours < 1 and 0 < alone < 1  # compiling takes seconds
 
 
 def test_json_lines_are_appended_and_a_stopped_run_goes_on(
