@@ -24,7 +24,7 @@ from specdec_jax.typing import Array, Params
 
 METHODS = ("speculative", "autoregressive")
 MAX_INPUT_TOKENS = 512
-LENGTH_BUCKET = 8  # inputs are padded to a multiple, so that few shapes are compiled
+LENGTH_BUCKET = 8  # inputs are padded to a multiple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +97,7 @@ def prepare_tokens(
     if method not in METHODS:
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
-    longest = max(map(len, encoded))
-    width = -(-longest // LENGTH_BUCKET) * LENGTH_BUCKET
+    width = batching.bucketed(max(map(len, encoded)), LENGTH_BUCKET)
     inputs = EncoderInputs(
         tokens=jnp.asarray(batching.pad(encoded, width)),
         mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),

@@ -43,6 +43,11 @@ def pad(
     return padded
 
 
+def bucketed(length: int, multiple: int) -> int:
+    """A length rounded up to a multiple, so that few shapes are compiled."""
+    return -(-length // multiple) * multiple
+
+
 def lengths_mask(rows: Sequence[Sequence[int]], length: int, batch: int) -> np.ndarray:
     """True where `pad` put a row's own ids; padding rows keep one place, as attention
     needs something to see."""

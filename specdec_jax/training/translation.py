@@ -50,7 +50,7 @@ def translate(
         # The last batch is filled up with its first row, to keep one shape.
         filled = np.concatenate([rows, np.repeat(rows[:1], BATCH - len(rows))])
         batch = [sources[i] for i in filled]
-        width = -(-max(map(len, batch)) // LENGTH_BUCKET) * LENGTH_BUCKET
+        width = batching.bucketed(max(map(len, batch)), LENGTH_BUCKET)
         settings = DecodeSettings(
             temperature=temperatures[filled].tolist(), max_new_tokens=MAX_NEW_TOKENS
         )
