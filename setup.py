@@ -8,6 +8,16 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 INIT = (ROOT / "specdec_jax" / "__init__.py").read_text("utf-8")
 
+# seqio brings TensorFlow itself, through tensorflow-text; TFDS imports
+# importlib_resources and does not name it.
+SEQIO = [
+    "importlib_resources>=5.0",
+    "rouge-score>=0.1.2",
+    "sacrebleu>=2.4",
+    "seqio>=0.0.19",
+    "tensorflow-datasets>=4.9",
+]
+
 setup(
     name="specdec_jax",
     version=re.search(r'__version__ = "(.+)"', INIT).group(1),
@@ -41,7 +51,9 @@ setup(
             "ruff==0.17.6",
             "sacrebleu>=2.4",
             "scipy>=1.11",
+            *SEQIO,
         ],
+        "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],
         "plots": ["matplotlib>=3.8"],
         "tpu": ["jax[tpu]>=0.10"],

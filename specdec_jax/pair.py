@@ -6,13 +6,13 @@ from pathlib import Path
 
 import jax
 
-from specdec_jax.checkpoints import native
-from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
+from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer
 from specdec_jax.decoding.contracts import Drafter, LanguageModel
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.errors import CheckpointError, PairError
-from specdec_jax.models.adapters import t5_language_model
+from specdec_jax.errors import PairError
+from specdec_jax.models.adapters import t5_language_model, widened
 from specdec_jax.models.packing import pack
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
@@ -48,29 +48,35 @@ class Model:
     tokenizer: Tokenizer
 
 
-def load_model(folder: str | os.PathLike, dtype: str | None = None) -> Model:
-    """Loads a model folder and packs its kernels for decoding.
+def load_model(
+    path: str | os.PathLike,
+    dtype: str | None = None,
+    tokenizer: str | os.PathLike | None = None,
+    config: T5Config | None = None,
+) -> Model:
+    """Loads a checkpoint and packs its kernels for decoding.
 
     Args:
-      folder: with `config.json`, `model.safetensors` and, in it or beside it,
-        `spiece.model`.
+      path: a folder of this project or of Hugging Face, or a step folder of T5X (local
+        or gs://).
       dtype: "float32", "bfloat16", or None for what the device is fast at.
+      tokenizer: a SentencePiece model (local or gs://), if it is not in the folder, or
+        beside it, as `spiece.model`.
+      config: the sizes that it must have; what the folder says if not given.
 
     Raises:
-      CheckpointError: see `checkpoints.native.load_model`; or there is no tokenizer.
+      CheckpointError: no known format, a tensor is wrong, or there is no tokenizer that
+        fits; the message names it.
     """
-    folder = Path(folder)
     if dtype is None:
         dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
-    config, params = native.load_model(folder, dtype)
-    config = dataclasses.replace(config, packed=True)
-    tokenizer = native.find_tokenizer(folder)
-    if tokenizer.vocab_size != config.vocab_size:
-        raise CheckpointError(
-            f"{tokenizer.path} has {tokenizer.vocab_size} pieces and "
-            f"{folder / native.CONFIG_FILE} says vocab_size {config.vocab_size}"
-        )
-    return Model(config, t5_language_model(config), pack(params), tokenizer)
+    checkpoint = open_checkpoint(path, config)
+    loaded = find_tokenizer(checkpoint, path, tokenizer)
+    params = pack(checkpoint.load(dtype))
+    sizes = dataclasses.replace(
+        checkpoint.config, vocab_size=loaded.vocab_size, dtype=dtype, packed=True
+    )
+    return Model(sizes, t5_language_model(sizes), params, loaded)
 
 
 def load_pair(
@@ -78,6 +84,9 @@ def load_pair(
     *,
     target: str | os.PathLike | None = None,
     drafter: str | os.PathLike | None = None,
+    tokenizer: str | os.PathLike | None = None,
+    target_config: T5Config | None = None,
+    drafter_config: T5Config | None = None,
     dtype: str | None = None,
 ) -> Pair:
     """Loads a target and a drafter.
@@ -85,8 +94,9 @@ def load_pair(
     Args:
       name: a packaged pair ("demo_ende"), or a folder that holds `target/`, `drafter/`
         and `spiece.model`.
-      target, drafter: a model folder each, in place of the pair's own.
-      dtype: "float32", "bfloat16", or None for what the device is fast at.
+      target, drafter: a checkpoint each, in place of the pair's own: a folder of this
+        project or of Hugging Face, or a step folder of T5X.
+      tokenizer, target_config, drafter_config, dtype: as in `load_model`.
 
     Raises:
       PairError: no such pair, or the two have different vocabularies.
@@ -94,26 +104,25 @@ def load_pair(
     """
     folder = _find_pair(name, needed=target is None or drafter is None)
     sides = {
-        "target": Path(target) if target else folder / "target",
-        "drafter": Path(drafter) if drafter else folder / "drafter",
+        "target": target or folder / "target",
+        "drafter": drafter or folder / "drafter",
     }
-    loaded = {side: load_model(path, dtype) for side, path in sides.items()}
-    first, second = loaded["target"], loaded["drafter"]
-    if not first.tokenizer.same_pieces(second.tokenizer):
+    first = load_model(sides["target"], dtype, tokenizer, target_config)
+    second = load_model(sides["drafter"], dtype, tokenizer, drafter_config)
+    if (
+        not first.tokenizer.same_pieces(second.tokenizer)
+        or first.tokenizer.vocab_size != second.tokenizer.vocab_size
+    ):
         raise PairError(
             f"the target ({first.tokenizer.path}, {first.tokenizer.vocab_size} "
-            f"pieces) and the drafter ({second.tokenizer.path}, "
-            f"{second.tokenizer.vocab_size} pieces) have different vocabularies: "
+            f"ids) and the drafter ({second.tokenizer.path}, "
+            f"{second.tokenizer.vocab_size}) have different vocabularies: "
             "speculative decoding needs the same one on both sides"
         )
-    if first.config.padded_vocab_size != second.config.padded_vocab_size:
-        raise PairError(
-            f"the target's vocabulary is padded to {first.config.padded_vocab_size} "
-            f"and the drafter's to {second.config.padded_vocab_size}"
-        )
+    padded = max(m.config.padded_vocab_size for m in (first, second))
     return Pair(
-        target=first.language_model,
-        drafter=NeuralDrafter(second.language_model),
+        target=widened(first.language_model, padded),
+        drafter=NeuralDrafter(widened(second.language_model, padded)),
         params=PairParams(target=first.params, drafter=second.params),
         tokenizer=first.tokenizer,
         name=str(name) if not (target and drafter) else f"{target} + {drafter}",
@@ -137,5 +146,5 @@ def _find_pair(name: str | os.PathLike, needed: bool) -> Path:
         return Path(name)
     raise PairError(
         f"no pair {str(name)!r}: give one of {', '.join(packaged_pairs())}, or a "
-        f"folder that holds target/, drafter/ and {native.TOKENIZER_FILE}"
+        f"folder that holds target/, drafter/ and {TOKENIZER_FILE}"
     )

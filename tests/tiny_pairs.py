@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from specdec_jax.checkpoints import native
-from specdec_jax.data.tokenizer import train_tokenizer
+from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
 from specdec_jax.models.t5 import T5, T5Config
 
 SENTENCES = (
@@ -46,12 +46,10 @@ def random_params(config: T5Config, seed: int):
 
 def make_pair(folder: Path) -> Path:
     """Writes a pair folder: `target/`, `drafter/`, `spiece.model`."""
-    train_tokenizer(SENTENCES * 4, folder / native.TOKENIZER_FILE, VOCAB_SIZE)
+    train_tokenizer(SENTENCES * 4, folder / TOKENIZER_FILE, VOCAB_SIZE)
     for side, config in (
         ("target", tiny_config(32, 2)),
         ("drafter", tiny_config(16, 1)),
     ):
-        native.save_model(
-            folder / side, config, random_params(config, len(side)), jnp.float32
-        )
+        native.save(folder / side, config, random_params(config, len(side)), "float32")
     return folder

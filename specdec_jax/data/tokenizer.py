@@ -9,33 +9,41 @@ import numpy as np
 import sentencepiece
 
 from specdec_jax.errors import DataError
+from specdec_jax.storage import read_file
 
 PAD_ID = 0  # also the token that a T5 decoder starts from
 EOS_ID = 1
+TOKENIZER_FILE = "spiece.model"  # as T5's are named
 
 
 class Tokenizer:
-    """Text to ids and back: pad 0, EOS 1, unknown 2, as T5 has them."""
+    """Text to ids and back: pad 0, EOS 1, unknown 2, as T5 has them.
 
-    def __init__(self, path: str | os.PathLike):
-        """Loads a SentencePiece model.
+    Attributes:
+      path: of the SentencePiece model.
+      extra_ids: sentinels after the pieces, of which the last is <extra_id_0>.
+    """
+
+    def __init__(self, path: str | os.PathLike, extra_ids: int = 0):
+        """Loads a SentencePiece model, local or from gs://.
 
         Raises:
           DataError: the file is missing or is not a SentencePiece model.
         """
-        self.path = Path(path)
+        self.path = os.fspath(path)
+        self.extra_ids = extra_ids
+        content = read_file(self.path)
+        if content is None:
+            raise DataError(f"no SentencePiece model at {path}")
         try:
-            self._pieces = sentencepiece.SentencePieceProcessor(
-                model_file=os.fspath(self.path)
-            )
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"cannot load a SentencePiece model from {path}: {error}"
-            ) from error
+            self._pieces = sentencepiece.SentencePieceProcessor(model_proto=content)
+        except RuntimeError as error:
+            raise DataError(f"{path} is not a SentencePiece model: {error}") from error
 
     @property
     def vocab_size(self) -> int:
-        return self._pieces.get_piece_size()
+        """Pieces and sentinels."""
+        return self._pieces.get_piece_size() + self.extra_ids
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, ended by EOS."""
@@ -47,7 +55,7 @@ class Tokenizer:
         for token in map(int, tokens):
             if token == EOS_ID:
                 break
-            if PAD_ID < token < self.vocab_size:
+            if PAD_ID < token < self._pieces.get_piece_size():
                 kept.append(token)
         return self._pieces.decode(kept)
 
@@ -55,10 +63,12 @@ class Tokenizer:
         """How one id is shown, as in a trace: the word-start mark is a space."""
         if not 0 <= token < self.vocab_size:
             return f"<{token}>"
+        if token >= self._pieces.get_piece_size():
+            return f"<extra_id_{self.vocab_size - 1 - token}>"
         return self._pieces.id_to_piece(int(token)).replace("\u2581", " ")
 
     def same_pieces(self, other: "Tokenizer") -> bool:
-        """Whether both give the same ids the same meaning."""
+        """Whether both are one SentencePiece model; sentinels do not matter."""
         return (
             self._pieces.serialized_model_proto()
             == other._pieces.serialized_model_proto()

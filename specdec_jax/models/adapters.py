@@ -1,8 +1,10 @@
 """A network and its configuration -> the functions that a loop calls."""
 
+import dataclasses
 import functools
 from typing import no_type_check
 
+import jax.numpy as jnp
 from flax import struct
 
 from specdec_jax.decoding.contracts import LanguageModel
@@ -17,6 +19,26 @@ class EncoderInputs:
 
     tokens: Int32[Array, "B E"]
     mask: Bool[Array, "B E"]  # False at padding
+
+
+@functools.cache
+def widened(model: LanguageModel, padded_vocab_size: int) -> LanguageModel:
+    """The same model with more padding after its vocabulary; its logits are masked.
+
+    Two models of one vocabulary may be padded differently, and a loop compares their
+    distributions id by id.
+    """
+    more = padded_vocab_size - model.padded_vocab_size
+    if more == 0:
+        return model
+
+    def extend(params, cache, tokens, lengths):
+        logits, features, cache = model.extend(params, cache, tokens, lengths)
+        return jnp.pad(logits, ((0, 0), (0, 0), (0, more))), features, cache
+
+    return dataclasses.replace(
+        model, padded_vocab_size=padded_vocab_size, extend=extend
+    )
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from flax import struct
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
 from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, RMSNorm
-from specdec_jax.typing import Array, Bool, Float, Float32, Int32
+from specdec_jax.typing import Array, Bool, Callable, Float, Float32, Int32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,8 @@ class T5Config:
       num_encoder_layers, num_decoder_layers: L of each stack.
       mlp_activations: ("gelu", "linear") in v1.1, ("relu",) in v1.0.
       logits_via_embedding: tied logits, scaled by D^-0.5 (v1.0).
+      shared_relative_bias: one bias for all layers of a stack; False for one a layer,
+        as T5X's `scalable_t5` has it.
       dropout_rate: in training.
       dtype: "float32" or "bfloat16", of weights and activations; norms, attention
         softmax and logits are float32 in both. float16 overflows in T5.
@@ -47,6 +49,7 @@ class T5Config:
     num_decoder_layers: int
     mlp_activations: Sequence[str] = ("gelu", "linear")
     logits_via_embedding: bool = False
+    shared_relative_bias: bool = True
     relative_attention_num_buckets: int = 32
     relative_attention_max_distance: int = 128
     dropout_rate: float = 0.1
@@ -89,6 +92,8 @@ class EncoderLayer(nn.Module):
     def setup(self):
         c = self.config
         dtype = jnp.dtype(c.dtype)
+        if not c.shared_relative_bias:
+            self.relpos_bias = _relative_bias(c, bidirectional=True)
         self.pre_attention_layer_norm = RMSNorm(dtype)
         self.attention = attention.SelfAttention(**_attention_sizes(c))
         self.pre_mlp_layer_norm = RMSNorm(dtype)
@@ -108,6 +113,8 @@ class DecoderLayer(nn.Module):
     def setup(self):
         c = self.config
         dtype = jnp.dtype(c.dtype)
+        if not c.shared_relative_bias:
+            self.relpos_bias = _relative_bias(c, bidirectional=False)
         self.pre_self_attention_layer_norm = RMSNorm(dtype)
         self.self_attention = attention.SelfAttention(**_attention_sizes(c))
         self.pre_cross_attention_layer_norm = RMSNorm(dtype)
@@ -139,7 +146,8 @@ class Encoder(nn.Module):
 
     def setup(self):
         c = self.config
-        self.relpos_bias = _relative_bias(c, bidirectional=True)
+        if c.shared_relative_bias:
+            self.relpos_bias = _relative_bias(c, bidirectional=True)
         self.layers = [EncoderLayer(c) for _ in range(c.num_encoder_layers)]
         self.encoder_norm = RMSNorm(jnp.dtype(c.dtype))
         self.dropout = Dropout(c.dropout_rate)
@@ -147,10 +155,12 @@ class Encoder(nn.Module):
         self.output_dropout = nn.Dropout(c.dropout_rate)
 
     def __call__(self, x, mask, deterministic):
-        bias = attention.encoder_bias(self.relpos_bias, x.shape[1])
-        bias = bias + attention.padding_bias(mask)
+        padding, length = attention.padding_bias(mask), x.shape[1]
+        biases = _of_layers(
+            self, lambda relative: attention.encoder_bias(relative, length) + padding
+        )
         x = self.dropout(x, deterministic)
-        for layer in self.layers:
+        for layer, bias in zip(self.layers, biases, strict=True):
             x = layer(x, bias, deterministic)
         return self.output_dropout(self.encoder_norm(x), deterministic)
 
@@ -160,7 +170,8 @@ class Decoder(nn.Module):
 
     def setup(self):
         c = self.config
-        self.relpos_bias = _relative_bias(c, bidirectional=False)
+        if c.shared_relative_bias:
+            self.relpos_bias = _relative_bias(c, bidirectional=False)
         self.layers = [DecoderLayer(c) for _ in range(c.num_decoder_layers)]
         self.decoder_norm = RMSNorm(jnp.dtype(c.dtype))
         self.dropout = Dropout(c.dropout_rate)
@@ -184,10 +195,14 @@ class Decoder(nn.Module):
             past = [None] * len(self.layers)
         else:
             positions, slots = lengths[:, None] + block, past[0].keys.shape[2]
-        bias = attention.decoder_bias(self.relpos_bias, positions, slots)
+        biases = _of_layers(
+            self, lambda relative: attention.decoder_bias(relative, positions, slots)
+        )
         x = self.dropout(x, deterministic)
         seen = []
-        for layer, cross, own in zip(self.layers, encoded, past, strict=True):
+        for layer, bias, cross, own in zip(
+            self.layers, biases, encoded, past, strict=True
+        ):
             x, own = layer(x, bias, cross, encoder_bias, deterministic, own, lengths)
             seen.append(own)
         return self.dropout(self.decoder_norm(x), deterministic), tuple(seen)
@@ -292,6 +307,13 @@ def _relative_bias(config: T5Config, bidirectional: bool):
         num_buckets=config.relative_attention_num_buckets,
         max_distance=config.relative_attention_max_distance,
     )
+
+
+def _of_layers(stack: Encoder | Decoder, bias: Callable) -> list[Array]:
+    """The bias of each layer of a stack; computed once if they share it."""
+    if stack.config.shared_relative_bias:
+        return [bias(stack.relpos_bias)] * len(stack.layers)
+    return [bias(layer.relpos_bias) for layer in stack.layers]
 
 
 def _attention_sizes(config: T5Config) -> dict:

@@ -28,9 +28,10 @@ def change_tensors(folder, change):
 def test_a_saved_model_loads_to_the_same_values(tmp_path, dtype):
     config = tiny_config(mlp_activations=("relu",), logits_via_embedding=True)
     params = random_params(config, 0)
-    native.save_model(tmp_path, config, params, jnp.dtype(dtype))
-    loaded_config, loaded = native.load_model(tmp_path, "float32")
-    assert loaded_config == config
+    native.save(tmp_path, config, params, dtype)
+    checkpoint = native.open_folder(tmp_path)
+    assert checkpoint.config == config
+    loaded = checkpoint.load()
     stored = jax.tree.map(lambda x: x.astype(dtype).astype(jnp.float32), params)
     jax.tree.map(np.testing.assert_array_equal, loaded, stored)
 
@@ -45,19 +46,19 @@ def test_a_missing_an_unknown_and_a_misshapen_tensor_are_named(folder):
         copy = shutil.copytree(folder, folder.parent / "copy", dirs_exist_ok=True)
         change_tensors(copy, change)
         with pytest.raises(CheckpointError, match=words):
-            native.load_model(copy)
+            native.open_folder(copy).load()
 
 
 def test_truncated_and_missing_files_are_named(folder):
     weights = folder / native.WEIGHTS_FILE
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=native.WEIGHTS_FILE):
-        native.load_model(folder)
+        native.open_folder(folder).load()
     weights.unlink()
     with pytest.raises(CheckpointError, match=native.WEIGHTS_FILE):
-        native.load_model(folder)
+        native.open_folder(folder).load()
     with pytest.raises(CheckpointError, match=native.CONFIG_FILE):
-        native.load_model(folder / "nowhere")
+        native.open_folder(folder / "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -72,4 +73,4 @@ def test_a_config_that_is_not_ours_is_named(folder, change, words):
     path = folder / native.CONFIG_FILE
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(CheckpointError, match=words):
-        native.load_model(folder)
+        native.open_folder(folder).load()

@@ -1,0 +1,70 @@
+"""Tensors of a safetensors file, memory-mapped, read one at a time."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from specdec_jax.checkpoints.weights import Index, Tensor, one_line
+from specdec_jax.errors import CheckpointError
+
+_DTYPES = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
+
+
+def read(path: str | os.PathLike) -> dict[str, Tensor]:
+    """The tensors of a file, by its own names.
+
+    Raises:
+      CheckpointError: it is missing or corrupt.
+    """
+    try:
+        file = safetensors.safe_open(path, framework="numpy")
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(
+            f"cannot read weights from {path}: {one_line(error)}"
+        ) from error
+    return {
+        name: Tensor(
+            shape=tuple(part.get_shape()),
+            dtype=np.dtype(_DTYPES.get(part.get_dtype(), np.void)),
+            read=lambda index, part=part: part[index],
+        )
+        for name, part in slices.items()
+    }
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    """A tensor with its axes reversed."""
+
+    def read_transposed(index: Index) -> np.ndarray:
+        return tensor.read(index[::-1]).T
+
+    return Tensor(tensor.shape[::-1], tensor.dtype, read_transposed)
+
+
+def write(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a file that everyone may read, whole or not at all."""
+    path = Path(path)
+    unfinished = path.with_name(path.name + ".unfinished")
+    contiguous = {name: np.ascontiguousarray(t) for name, t in tensors.items()}
+    safetensors.numpy.save_file(contiguous, unfinished)
+    mask = os.umask(0)
+    os.umask(mask)
+    unfinished.chmod(0o666 & ~mask)
+    unfinished.replace(path)

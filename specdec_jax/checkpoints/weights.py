@@ -1,0 +1,196 @@
+"""What every checkpoint format comes down to: a configuration and tensors to read.
+
+A format is one file that opens a folder as a `Checkpoint`. Its tensors have the names
+and shapes of this project's parameters, which are those of T5X's `examples/t5`.
+Reading, checking, casting and placing them is the same for all formats, and is done
+here, one tensor after the other.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import traverse_util
+
+from specdec_jax.errors import CheckpointError
+from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.typing import Callable, Params
+
+BLOCK_BYTES = 64 * 2**20  # of a tensor, read at a time
+
+Index = tuple[slice, ...]
+Placing = Callable[[str, tuple[int, ...]], jax.sharding.Sharding]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A tensor on disk, not read yet.
+
+    Attributes:
+      shape, dtype: as it will be read.
+      read: the part at an index of slices, one for each axis.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    read: Callable[[Index], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """An opened checkpoint of a T5.
+
+    Attributes:
+      path: for error messages.
+      format: "native", "t5x" or "huggingface".
+      config: the sizes. A format that does not tell how many ids its tokenizer has says
+        `vocab_size = padded_vocab_size`.
+      tensors: by the parameter's path, joined by "/".
+      stored_name: how the format itself names a tensor, for error messages.
+    """
+
+    path: str
+    format: str
+    config: T5Config
+    tensors: Mapping[str, Tensor]
+    stored_name: Callable[[str], str] = lambda name: name
+
+    def load(self, dtype: str = "float32", place: Placing | None = None) -> Params:
+        """Reads all parameters, one tensor after the other.
+
+        Besides the result the host holds the tensor that is being read, as it will be,
+        and a block of it, as it is on disk.
+
+        Args:
+          dtype: what they are cast to.
+          place: the sharding of a parameter by its name and shape; only the parts that
+            this process' devices hold are read. One device holds all if not given.
+
+        Raises:
+          CheckpointError: a tensor is missing, misshapen, not one of the
+            configuration's, not of real numbers, or cannot be read.
+        """
+        expected = parameter_shapes(self.config)
+        self._check_names(set(expected))
+        flat = {}
+        for name, shape in expected.items():
+            tensor = self.tensors[name]
+            if tensor.shape != shape:
+                raise CheckpointError(
+                    f"{self._named(name)} has shape {list(tensor.shape)} and the "
+                    f"configuration asks for {list(shape)}"
+                )
+            if not jnp.issubdtype(tensor.dtype, jnp.floating):
+                raise CheckpointError(
+                    f"{self._named(name)} has dtype {tensor.dtype}, which is not one "
+                    "of weights"
+                )
+            flat[name] = self._read(name, tensor, jnp.dtype(dtype), place)
+        return traverse_util.unflatten_dict(flat, sep="/")
+
+    def _read(self, name, tensor, dtype, place) -> jax.Array:
+        def part(index: Index) -> np.ndarray:
+            try:
+                return _read_in_blocks(tensor, index, dtype)
+            except CheckpointError:
+                raise
+            except Exception as error:  # every library has its own
+                raise CheckpointError(
+                    f"{self._named(name)} cannot be read: {one_line(error)}"
+                ) from error
+
+        if place is None:
+            return jnp.asarray(part((slice(None),) * len(tensor.shape)))
+        return jax.make_array_from_callback(
+            tensor.shape, place(name, tensor.shape), part
+        )
+
+    def _named(self, name: str) -> str:
+        return f"{self.path}: tensor {self.stored_name(name)}"
+
+    def _check_names(self, expected: set[str]) -> None:
+        found = set(self.tensors)
+        for what, names in (
+            ("lacks tensor", expected - found),
+            (
+                "has a tensor that the configuration does not know:",
+                found - expected,
+            ),
+        ):
+            if names:
+                more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+                first = self.stored_name(min(names))
+                raise CheckpointError(f"{self.path} {what} {first}{more}")
+
+
+def _read_in_blocks(tensor: Tensor, index: Index, dtype: np.dtype) -> np.ndarray:
+    """A part of a tensor, cast block by block, so that it is never held twice."""
+    ranges = [range(*i.indices(n)) for i, n in zip(index, tensor.shape, strict=True)]
+    part = np.empty([len(r) for r in ranges], dtype)
+    if part.ndim == 0:
+        return tensor.read(index).astype(dtype)
+    rows = max(1, BLOCK_BYTES // max(1, part[:1].size * tensor.dtype.itemsize))
+    for start in range(0, len(part), rows):
+        stop = min(start + rows, len(part))
+        first = ranges[0].start
+        block = slice(first + start, first + stop)
+        part[start:stop] = tensor.read((block, *index[1:]))
+    return part
+
+
+def parameter_shapes(config: T5Config) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter, by its path joined by "/"."""
+    config = dataclasses.replace(config, packed=False)
+    token = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+    mask = jax.ShapeDtypeStruct((1, 1), jnp.bool_)
+    tree = jax.eval_shape(T5(config).init, jax.random.key(0), token, mask, token)
+    flat = traverse_util.flatten_dict(tree["params"], sep="/")
+    return {name: leaf.shape for name, leaf in flat.items()}
+
+
+def infer_config(path: str, tensors: Mapping[str, Tensor]) -> T5Config:
+    """The sizes of a T5, from the names and shapes of its tensors.
+
+    What they do not tell is as in all published ones: gates are of GELU, feed-forward
+    layers without a gate of ReLU, and relative distances end at 128.
+
+    Raises:
+      CheckpointError: these are not a T5's.
+    """
+
+    def shape(name: str) -> tuple[int, ...]:
+        if name not in tensors:
+            raise CheckpointError(f"{path} is not of a T5: it lacks tensor {name}")
+        return tensors[name].shape
+
+    def layers(stack: str) -> int:
+        start = f"{stack}/layers_"
+        return len(
+            {n[len(start) :].split("/")[0] for n in tensors if n.startswith(start)}
+        )
+
+    shared = "encoder/relpos_bias/rel_embedding" in tensors
+    bias = shape(f"encoder/{'' if shared else 'layers_0/'}relpos_bias/rel_embedding")
+    gated = "encoder/layers_0/mlp/wi_0/kernel" in tensors
+    vocabulary, width = shape("token_embedder/embedding")
+    return T5Config(
+        vocab_size=vocabulary,
+        padded_vocab_size=vocabulary,
+        emb_dim=width,
+        num_heads=bias[0],
+        head_dim=shape("encoder/layers_0/attention/query/kernel")[1] // bias[0],
+        mlp_dim=shape("encoder/layers_0/mlp/wo/kernel")[0],
+        num_encoder_layers=layers("encoder"),
+        num_decoder_layers=layers("decoder"),
+        mlp_activations=("gelu", "linear") if gated else ("relu",),
+        logits_via_embedding="decoder/logits_dense/kernel" not in tensors,
+        shared_relative_bias=shared,
+        relative_attention_num_buckets=bias[1],
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without its line breaks."""
+    return " ".join(str(error).split())
