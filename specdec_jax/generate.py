@@ -79,10 +79,7 @@ def prepare(
     row_ids: Sequence[int] | None = None,
 ) -> Job:
     """Tokenizes, checks, and chooses the decoder; see `generate` for the arguments."""
-    if not texts:
-        raise DataError("there is no text to decode")
-    encoded = [_encode(pair, text, i) for i, text in enumerate(texts)]
-    return prepare_tokens(pair, encoded, settings, seed, method, row_ids)
+    return prepare_tokens(pair, encode(pair, texts), settings, seed, method, row_ids)
 
 
 def prepare_tokens(
@@ -176,13 +173,22 @@ def collect(pair: Pair, result: DecodeResult) -> Generated:
     )
 
 
-def _encode(pair: Pair, text: str, index: int) -> list[int]:
-    if not isinstance(text, str) or not text.strip():
-        raise DataError(f"text {index} is empty: give at least one word")
-    tokens = pair.tokenizer.encode(text)
-    if len(tokens) > MAX_INPUT_TOKENS:
-        raise DataError(
-            f"text {index} has {len(tokens)} tokens and at most {MAX_INPUT_TOKENS} "
-            "are taken: split it"
-        )
-    return tokens
+def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of texts, EOS included.
+
+    Raises:
+      DataError: no texts, an empty one, or one over 512 tokens.
+    """
+    if not texts:
+        raise DataError("there is no text to decode")
+    encoded = []
+    for index, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"text {index} is empty: give at least one word")
+        encoded.append(pair.tokenizer.encode(text))
+        if len(encoded[-1]) > MAX_INPUT_TOKENS:
+            raise DataError(
+                f"text {index} has {len(encoded[-1])} tokens and at most "
+                f"{MAX_INPUT_TOKENS} are taken: split it"
+            )
+    return encoded

@@ -23,7 +23,7 @@ from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.records import RecordFile, environment
-from specdec_jax.generate import prepare
+from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Any, Callable
@@ -96,7 +96,7 @@ class Costs:
 
 def benchmark(
     pair: Pair,
-    texts: Sequence[str],
+    inputs: Sequence[Sequence[int]],
     config: BenchmarkConfig,
     records: RecordFile | None = None,
 ) -> Iterator[dict[str, Any]]:
@@ -104,7 +104,7 @@ def benchmark(
 
     Args:
       pair: to measure.
-      texts: decoded one at a time, as in the paper.
+      inputs: ids of the sentences, decoded one at a time, as in the paper.
       config: what to measure.
       records: appended to; settings that it already holds are not measured again.
 
@@ -113,17 +113,17 @@ def benchmark(
     """
     done = set()
     for number, record in enumerate(records or (), 1):
-        records.require(number, record, _identity(pair, texts, config))
+        records.require(number, record, _identity(pair, inputs, config))
         done.add((record["temperature"], record["gamma"]))
     for temperature in config.temperatures:
         gammas = [g for g in config.gammas if (temperature, g) not in done]
         if not gammas:
             continue
         with _progress(f"temperature {temperature:g}") as tick:
-            costs = measure_costs(pair, texts[0], temperature, gammas, config, tick)
-            runs = _measure_decoding(pair, texts, temperature, gammas, config, tick)
+            costs = measure_costs(pair, inputs[0], temperature, gammas, config, tick)
+            runs = _measure_decoding(pair, inputs, temperature, gammas, config, tick)
         for gamma in gammas:
-            record = _record(pair, texts, temperature, gamma, runs, costs, config)
+            record = _record(pair, inputs, temperature, gamma, runs, costs, config)
             if records is not None:
                 records.append(record)
             yield record
@@ -131,7 +131,7 @@ def benchmark(
 
 def measure_costs(
     pair: Pair,
-    text: str,
+    tokens: Sequence[int],
     temperature: float,
     gammas: Sequence[int],
     config: BenchmarkConfig,
@@ -150,7 +150,7 @@ def measure_costs(
         settings = DecodeSettings(
             gamma=gamma, temperature=temperature, max_new_tokens=steps
         )
-        job = prepare(pair, [text], settings, config.seed)
+        job = prepare_tokens(pair, [tokens], settings, config.seed)
         return dataclasses.replace(job, decoder=decoder, params=params)
 
     jobs = {
@@ -203,25 +203,27 @@ class _Run:
 
 
 def _measure_decoding(
-    pair, texts, temperature, gammas, config, tick
+    pair, inputs, temperature, gammas, config, tick
 ) -> dict[int, _Run]:
     """Rounds over all sentences; gamma 0 stands for the baseline."""
     runs = {gamma: _Run() for gamma in (0, *gammas)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
     for round_ in range(rounds):
         seconds, stats = ({gamma: [] for gamma in runs} for _ in range(2))
-        for i, text in enumerate(texts):
+        for i, tokens in enumerate(inputs):
             for gamma in runs:
                 settings = DecodeSettings(
                     gamma=gamma,
                     temperature=temperature,
                     max_new_tokens=config.max_new_tokens,
                 )
-                job = prepare(pair, [text], settings, config.seed + round_, row_ids=[i])
+                job = prepare_tokens(
+                    pair, [tokens], settings, config.seed + round_, row_ids=[i]
+                )
                 elapsed, state = _time(lambda: job.run(job.begin()))  # noqa: B023
                 seconds[gamma].append(elapsed)
                 stats[gamma].append(statistics(compiled.finish(state)))
-            tick(round_ * len(texts) + i + 1, rounds * len(texts))
+            tick(round_ * len(inputs) + i + 1, rounds * len(inputs))
         for gamma, run in runs.items() if round_ else ():
             run.seconds.append(sum(seconds[gamma]))
             run.stats.append(DecodeStats.stacked(stats[gamma]))
@@ -256,7 +258,7 @@ def predict_speedup(
     return float(baseline / ours)
 
 
-def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, Any]:
+def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, Any]:
     baseline = runs[0].tokens_per_second
     ours = runs[gamma].tokens_per_second
     stats = DecodeStats.pooled(runs[gamma].stats)
@@ -268,7 +270,7 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
     predicted = predict_speedup(alpha, gamma, c, v, lengths, encode_costs)
     speedup = float(np.median(ours / baseline))
     return {
-        **_identity(pair, texts, config),
+        **_identity(pair, inputs, config),
         "temperature": temperature,
         "gamma": gamma,
         "alpha": alpha,
@@ -293,12 +295,12 @@ def _record(pair, texts, temperature, gamma, runs, costs, config) -> dict[str, A
     }
 
 
-def _identity(pair, texts, config) -> dict[str, Any]:
+def _identity(pair, inputs, config) -> dict[str, Any]:
     """What must be the same for records to belong into one file."""
     fields = dataclasses.asdict(config)
     for swept in ("gammas", "temperatures"):  # each record has its own
         del fields[swept]
-    return {"pair": pair.name, "sentences": len(texts), "config": fields}
+    return {"pair": pair.name, "sentences": len(inputs), "config": fields}
 
 
 def _time(program: Callable[[], LoopState]) -> tuple[float, LoopState]:

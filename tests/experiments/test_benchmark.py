@@ -11,6 +11,7 @@ from specdec_jax.experiments.benchmark import (
     predict_speedup,
 )
 from specdec_jax.experiments.records import RecordFile
+from specdec_jax.generate import encode
 from specdec_jax.sampling import theory
 from tests.tiny_pairs import SENTENCES
 
@@ -42,7 +43,7 @@ CONFIG = BenchmarkConfig(
 
 @pytest.fixture(scope="module")
 def records(tiny_pair):
-    return list(benchmark(tiny_pair, SENTENCES[:2], CONFIG))
+    return list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:2]), CONFIG))
 
 
 def test_there_is_a_record_for_each_setting_and_it_is_json(records):
@@ -86,13 +87,15 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
     file = RecordFile(tmp_path / "records.jsonl")
     for record in records:
         file.append(record)
-    assert list(benchmark(tiny_pair, SENTENCES[:2], CONFIG, file)) == []
+    assert (
+        list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:2]), CONFIG, file)) == []
+    )
     assert len(list(file)) == len(records)
     other = dataclasses.replace(CONFIG, repeats=7)
     with pytest.raises(DataError, match="records.jsonl:1 has config"):
-        list(benchmark(tiny_pair, SENTENCES[:2], other, file))
+        list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:2]), other, file))
     with pytest.raises(DataError, match="records.jsonl:1 has sentences 2"):
-        list(benchmark(tiny_pair, SENTENCES[:3], CONFIG, file))
+        list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:3]), CONFIG, file))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""Small data of tasks on disk: TFDS folders with the public names, and TSV files."""
+
+from pathlib import Path
+
+from tests.tiny_pairs import SENTENCES
+
+# With a prefix every source has 49 to 64 ids in the tiny pair's vocabulary, so that all
+# batches of one size share their programs.
+PREFIX = "translate English to German: "
+TRANSLATIONS = tuple(
+    (f"{a} today", b) for a, b in zip(SENTENCES, reversed(SENTENCES), strict=True)
+)
+ARTICLES = tuple(
+    (f"{a} . {b} . ", f"{b} .\nthe end of {a} .")
+    for a, b in zip(SENTENCES[:3], SENTENCES[1:4], strict=True)
+)
+
+
+def write_tfds(folder: Path) -> Path:
+    """Prepares both public datasets, of a few rows, as TFDS keeps them."""
+    import tensorflow_datasets as tfds
+
+    text = tfds.features.Text()
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="wmt_t2t_translate",
+        version="1.0.0",
+        config="de-en",
+        data_dir=folder,
+        features=tfds.features.Translation(languages=("de", "en")),
+        split_datasets={
+            "train": _keyed({"en": e, "de": d} for d, e in TRANSLATIONS),
+            "test": _keyed({"en": e, "de": d} for e, d in TRANSLATIONS),
+        },
+    )
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="cnn_dailymail",
+        version="3.4.0",
+        data_dir=folder,
+        features=tfds.features.FeaturesDict(
+            {"article": text, "highlights": text, "id": text, "publisher": text}
+        ),
+        split_datasets={
+            "test": _keyed(
+                {"article": a, "highlights": h, "id": h, "publisher": "none"}
+                for a, h in ARTICLES
+            ),
+        },
+    )
+    return folder
+
+
+def _keyed(rows) -> list:
+    return list(enumerate(rows))
+
+
+def write_tsv(path: Path, pairs) -> str:
+    """Pairs, one a line."""
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in pairs), "utf-8")
+    return str(path)
