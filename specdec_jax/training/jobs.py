@@ -1,4 +1,4 @@
-"""Whole training jobs: a target from references, a drafter from its target.
+"""Whole training jobs: from random weights, from a checkpoint, from a target.
 
 A job lives in a folder of its own and goes on from wherever it was stopped:
 
@@ -10,7 +10,6 @@ A job lives in a folder of its own and goes on from wherever it was stopped:
 """
 
 import dataclasses
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,16 +17,23 @@ import jax
 import jax.numpy as jnp
 
 from specdec_jax.checkpoints import native
+from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
 from specdec_jax.data.batching import Pair
+from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.text import read_pairs
-from specdec_jax.data.tokenizer import Tokenizer, train_tokenizer
+from specdec_jax.data.tokenizer import (
+    TOKENIZER_FILE,
+    Tokenizer,
+    train_tokenizer,
+)
 from specdec_jax.errors import DataError
 from specdec_jax.experiments.records import RecordFile
 from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.storage import read_file
 from specdec_jax.training import translation
 from specdec_jax.training.loop import TrainConfig, Trainer
 from specdec_jax.training.objectives import Distillation, Objective, References
-from specdec_jax.typing import Params
+from specdec_jax.typing import Callable, Params
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +57,11 @@ class ParallelText:
         )
 
 
+def train(job: Callable[[], None]) -> None:
+    """Runs the job that a configuration chose."""
+    job()
+
+
 def train_target(
     folder: str, text: ParallelText, model: T5Config, config: TrainConfig
 ) -> None:
@@ -65,12 +76,22 @@ def train_target(
       config: how long and how.
     """
     path = Path(folder)
-    if not (path / native.TOKENIZER_FILE).exists():
+    if not (path / TOKENIZER_FILE).exists():
         lines = [line for pair in text.train() for line in pair]
-        train_tokenizer(lines, path / native.TOKENIZER_FILE, model.vocab_size)
-    tokenizer = Tokenizer(path / native.TOKENIZER_FILE)
-    objective = References(T5(model), config.label_smoothing)
-    _train(path, text, model, config, objective, tokenizer, text.train())
+        train_tokenizer(lines, path / TOKENIZER_FILE, model.vocab_size)
+    tokenizer = Tokenizer(path / TOKENIZER_FILE)
+    references = text.validation()
+    _train(
+        path,
+        model,
+        config,
+        References(T5(model), config.label_smoothing),
+        tokenizer,
+        _random_params(model, config.seed),
+        _encode(tokenizer, text.train()),
+        _encode(tokenizer, references),
+        _bleu(model, tokenizer, references),
+    )
 
 
 def distill_drafter(
@@ -97,10 +118,14 @@ def distill_drafter(
       variation_weight: see `Distillation`.
     """
     path = Path(folder)
-    target_config, target_params = native.load_model(target)
-    tokenizer = native.find_tokenizer(Path(target))
+    checkpoint = open_checkpoint(target)
+    tokenizer = find_tokenizer(checkpoint, target, None)
+    target_config = dataclasses.replace(
+        checkpoint.config, vocab_size=tokenizer.vocab_size
+    )
+    target_params = checkpoint.load()
     path.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(tokenizer.path, path / native.TOKENIZER_FILE)
+    (path / TOKENIZER_FILE).write_bytes(read_file(tokenizer.path))
     sources = [source for source, _ in text.train()]
     validation_sources = [source for source, _ in text.validation()]
     pairs = _target_sequences(
@@ -118,45 +143,105 @@ def distill_drafter(
     )
     _train(
         path,
-        text,
         model,
         config,
         objective,
         tokenizer,
+        _random_params(model, config.seed),
         [pair for part in parts for pair in part[: len(sources)]],
         [pair for part in parts for pair in part[len(sources) :]],
+        _bleu(model, tokenizer, text.validation()),
+    )
+
+
+def finetune(
+    folder: str,
+    checkpoint: str,
+    task: TextTask,
+    config: TrainConfig,
+    tokenizer: str | None = None,
+    model: T5Config | None = None,
+    validation_rows: int = 1000,
+    max_new_tokens: int = 128,
+) -> None:
+    """Trains a checkpoint further on a task's references.
+
+    Args:
+      folder: of the job.
+      checkpoint: where it starts: of any format.
+      task: what to learn; its validation split is decoded greedily and scored.
+      config: how long and how.
+      tokenizer: the SentencePiece model, if it is not with the checkpoint.
+      model: the sizes that the checkpoint must have, and the dropout; what it says
+        itself if not given.
+      validation_rows: of the validation split, the first ones.
+      max_new_tokens: of each decoded row.
+    """
+    start = open_checkpoint(checkpoint, model)
+    pieces = find_tokenizer(start, checkpoint, tokenizer)
+    sizes = dataclasses.replace(model or start.config, vocab_size=pieces.vocab_size)
+    rows = task.examples("validation", validation_rows)
+
+    def evaluate(params: Params) -> dict[str, float]:
+        outputs = translation.translate(
+            sizes, params, [row.inputs for row in rows], max_new_tokens=max_new_tokens
+        )
+        texts = [pieces.decode(tokens) for tokens in outputs]
+        return task.scores([row.target for row in rows], texts)
+
+    _train(
+        Path(folder),
+        sizes,
+        config,
+        References(T5(sizes), config.label_smoothing),
+        pieces,
+        start.load,
+        task.training_pairs("train"),
+        [(row.inputs, row.targets) for row in rows],
+        evaluate,
     )
 
 
 def _train(
     folder: Path,
-    text: ParallelText,
     model: T5Config,
     config: TrainConfig,
     objective: Objective,
     tokenizer: Tokenizer,
-    train: Sequence,
-    validation: Sequence | None = None,
+    init_params: Callable[[], Params],
+    train_pairs: Sequence[Pair],
+    validation_pairs: Sequence[Pair],
+    evaluate: Callable[[Params], dict[str, float]],
 ) -> None:
-    references = text.validation()
-    if validation is None:
-        train = _encode(tokenizer, train)
-        validation = _encode(tokenizer, references)
-
-    def init_params() -> Params:
-        token = jnp.zeros((1, 1), jnp.int32)
-        key = jax.random.key(config.seed)
-        return T5(model).init(key, token, token == 0, token)["params"]
-
-    def evaluate(params: Params) -> dict[str, float]:
-        return {"bleu": translation.bleu(model, params, tokenizer, references)}
-
+    """Trains, and exports the averaged weights with their tokenizer."""
     trainer = Trainer(
-        folder, config, objective, init_params, train, validation, evaluate
+        folder,
+        config,
+        objective,
+        init_params,
+        train_pairs,
+        validation_pairs,
+        evaluate,
     )
     state = trainer.run()
-    native.save_model(folder / "model", model, state.average)
-    shutil.copyfile(tokenizer.path, folder / "model" / native.TOKENIZER_FILE)
+    native.save(folder / "model", model, state.average)
+    (folder / "model" / TOKENIZER_FILE).write_bytes(read_file(tokenizer.path))
+
+
+def _random_params(model: T5Config, seed: int) -> Callable[[], Params]:
+    def init() -> Params:
+        token = jnp.zeros((1, 1), jnp.int32)
+        return T5(model).init(jax.random.key(seed), token, token == 0, token)["params"]
+
+    return init
+
+
+def _bleu(
+    model: T5Config, tokenizer: Tokenizer, references: Sequence[tuple[str, str]]
+) -> Callable[[Params], dict[str, float]]:
+    return lambda params: {
+        "bleu": translation.bleu(model, params, tokenizer, references)
+    }
 
 
 def _encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Pair]:

@@ -30,6 +30,7 @@ def translate(
     temperatures: Sequence[float] | float = 0.0,
     row_ids: Sequence[int] | None = None,
     seed: int = 0,
+    max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> list[list[int]]:
     """Ids -> ids, with EOS where it came; rows of like lengths are decoded together.
 
@@ -39,8 +40,9 @@ def translate(
       temperatures: one for all, or one a row.
       row_ids: what each row's draws are derived from; its place if not given.
       seed: of the draws.
+      max_new_tokens: of each output.
     """
-    decoder = Autoregressive(t5_language_model(config), MAX_NEW_TOKENS, EOS_ID)
+    decoder = Autoregressive(t5_language_model(config), max_new_tokens, EOS_ID)
     temperatures = np.broadcast_to(np.asarray(temperatures, float), len(sources))
     ids = np.arange(len(sources)) if row_ids is None else np.asarray(row_ids)
     outputs: list = [None] * len(sources)
@@ -52,7 +54,7 @@ def translate(
         batch = [sources[i] for i in filled]
         width = batching.bucketed(max(map(len, batch)), LENGTH_BUCKET)
         settings = DecodeSettings(
-            temperature=temperatures[filled].tolist(), max_new_tokens=MAX_NEW_TOKENS
+            temperature=temperatures[filled].tolist(), max_new_tokens=max_new_tokens
         )
         result = compiled.decode(
             decoder,
