@@ -10,15 +10,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from specdec_jax import DataError, gin_bindings, load_pair
+from specdec_jax import gin_bindings, load_pair
 from specdec_jax.data.text import read_lines
 from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
 from specdec_jax.experiments.records import RecordFile
+from specdec_jax.experiments.task_run import TaskRun
+from specdec_jax.generate import encode
 from specdec_jax.pair import ASSETS
 
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
 _INPUT = flags.DEFINE_string(
-    "input", None, "sentences, one a line; the packaged evaluation sentences if absent."
+    "input",
+    None,
+    "sentences, one a line; if absent, those of the run file's task, or the packaged "
+    "evaluation sentences.",
 )
 _LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences only.")
 
@@ -37,18 +42,27 @@ COLUMNS = {
 }
 
 
+def _read_inputs(pair):
+    if gin_bindings.is_bound("TaskRun.task") and not _INPUT.value:
+        run = gin_bindings.configured(TaskRun)(pair=pair)
+        rows = run.task.examples(run.split, _LIMIT.value)
+        return [row.inputs for row in rows]
+    texts = read_lines(_INPUT.value or ASSETS / "eval_sentences.en.txt")
+    return encode(pair, texts[: _LIMIT.value])
+
+
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
-    texts = read_lines(_INPUT.value or ASSETS / "eval_sentences.en.txt")[: _LIMIT.value]
-    if not texts:
-        raise DataError("there is no sentence to measure with")
     pair = gin_bindings.configured(load_pair)()
+    inputs = _read_inputs(pair)
     config = gin_bindings.configured(BenchmarkConfig)()
     records = RecordFile(_OUT.value) if _OUT.value else None
     done = list(records or [])
     console = Console()
-    for record in benchmark(pair, texts, config, records):
+    for record in benchmark(pair, inputs, config, records):
         done.append(record)
+        if records:
+            gin_bindings.save_operative_config(records.path)
         console.print(
             f"T={record['temperature']:g} γ={record['gamma']}: "
             f"{record['speedup']:.2f}x measured, "

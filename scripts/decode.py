@@ -1,6 +1,7 @@
-"""Decodes text with a pair, and shows what speculative decoding did.
+"""Decodes text, or a task's split, with a pair; shows what speculative decoding did.
 
 python scripts/decode.py --gin_file=configs/runs/demo_ende.gin --text="A dog runs."
+python scripts/decode.py --gin_file=configs/runs/ende_small_t0.gin --out=FILE.jsonl ...
 """
 
 import sys
@@ -12,10 +13,14 @@ from specdec_jax import DecodeSettings, SettingsError, gin_bindings, load_pair
 from specdec_jax.data.text import read_lines
 from specdec_jax.experiments.decode_run import DecodeRun
 from specdec_jax.experiments.records import RecordFile
+from specdec_jax.experiments.task_run import TaskRun
 
 _TEXT = flags.DEFINE_multi_string("text", [], "input text; may be given repeatedly.")
 _INPUT = flags.DEFINE_string(
-    "input", None, "a file of inputs, one a line (- or absent: standard input)."
+    "input",
+    None,
+    "a file of inputs, one a line (-: standard input). Without --text and --input the "
+    "run file's task is decoded, or standard input if it has none.",
 )
 _OUT = flags.DEFINE_string(
     "out", None, "append JSON lines here; texts that it already holds are not redone."
@@ -46,9 +51,7 @@ def _read_inputs():
 
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
-    settings = gin_bindings.configured(DecodeSettings)()
     records = RecordFile(_OUT.value) if _OUT.value else None
-    texts = _read_inputs()
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
     console = Console(
         force_terminal=terminal,
@@ -56,15 +59,24 @@ def main(_):
         soft_wrap=True,
         record=bool(_SVG.value),
     )
-    run = DecodeRun(
-        pair=gin_bindings.configured(load_pair)(),
-        settings=settings,
-        seed=_SEED.value,
-        method=_METHOD.value,
-        compare=_SPEEDUP.value,
-        console=console,
-    )
-    run(texts, records, _FORMAT.value)
+    if gin_bindings.is_bound("TaskRun.task") and not (_TEXT.value or _INPUT.value):
+        if records is None:
+            raise SettingsError("a task is decoded into a file: give --out=FILE.jsonl")
+        run = gin_bindings.configured(TaskRun)(seed=_SEED.value, method=_METHOD.value)
+        run.show(run(records), records, console)
+    else:
+        texts = _read_inputs()
+        run = DecodeRun(
+            pair=gin_bindings.configured(load_pair)(),
+            settings=gin_bindings.configured(DecodeSettings)(),
+            seed=_SEED.value,
+            method=_METHOD.value,
+            compare=_SPEEDUP.value,
+            console=console,
+        )
+        run(texts, records, _FORMAT.value)
+    if records is not None:
+        gin_bindings.save_operative_config(records.path)
     if _SVG.value:
         console.save_svg(_SVG.value, title="specdec_jax")
 

@@ -1,24 +1,17 @@
-"""Trains a target from references, or distils a drafter from its target; resumes.
+"""Trains from references, fine-tunes a checkpoint, or distils a drafter; resumes.
 
-python scripts/train.py --gin_file=configs/train/demo_target.gin --gin.DATA=FOLDER
+python scripts/train.py --gin_file=FILE.gin --gin.DATA=... --gin.RUN=...
 """
 
-import gin
-
 from specdec_jax import gin_bindings
-
-gin_bindings.register_training()
-
-
-@gin.configurable
-def train(job=gin.REQUIRED):
-    """Runs the job that the gin file chose."""
-    job()
+from specdec_jax.training import jobs
 
 
 def main(_):
+    gin_bindings.register_training()
     gin_bindings.parse()
-    train()
+    gin_bindings.save_config("RUN")
+    gin_bindings.configured(jobs.train)()
 
 
 if __name__ == "__main__":

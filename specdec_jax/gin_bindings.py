@@ -5,16 +5,21 @@ As in T5X, a run file is named by `--gin_file`, later files win over earlier one
 parameter (`--gin.DecodeSettings.top_p=0.9`).
 """
 
+import copy
 import functools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import gin
 from absl import app, flags, logging
 
+from specdec_jax.data import tasks
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError, SpecdecError
 from specdec_jax.experiments.benchmark import BenchmarkConfig
+from specdec_jax.experiments.task_run import TaskRun
+from specdec_jax.models.t5 import T5Config
 from specdec_jax.pair import load_pair
 
 ROOT = Path(__file__).parent.parent  # of the checkout: gin files are named from here
@@ -27,20 +32,29 @@ flags.DEFINE_multi_string("gin_bindings", [], "single gin bindings, after all fi
 
 @functools.cache
 def register() -> None:
-    """Makes what decoding needs known to gin."""
-    _register(BenchmarkConfig, DecodeSettings, load_pair)
+    """Makes what decoding needs known to gin; making a task imports seqio."""
+    _register(
+        BenchmarkConfig,
+        DecodeSettings,
+        T5Config,
+        TaskRun,
+        load_pair,
+        tasks.cnn_dailymail,
+        tasks.tsv_pairs,
+        tasks.wmt14_ende,
+    )
 
 
 @functools.cache
 def register_training() -> None:
     """Makes what training needs known to gin; imports optax and Orbax."""
-    from specdec_jax.models.t5 import T5Config
     from specdec_jax.training import jobs, loop, optimizers
 
     _register(
-        T5Config,
         jobs.ParallelText,
         jobs.distill_drafter,
+        jobs.finetune,
+        jobs.train,
         jobs.train_target,
         loop.TrainConfig,
         optimizers.OptimizerConfig,
@@ -56,6 +70,28 @@ def configured(function):
     """The version of a registered function or class that gin fills in."""
     register()
     return gin.get_configurable(function.__name__)
+
+
+def is_bound(name: str) -> bool:
+    """Whether a gin file or a flag gave the parameter `Configurable.parameter`."""
+    try:
+        gin.query_parameter(name)
+    except ValueError:
+        return False
+    return True
+
+
+def save_operative_config(beside: str | os.PathLike) -> None:
+    """Writes what gin filled in: of `FILE.jsonl` to `FILE.gin`."""
+    path = Path(beside).with_suffix(".gin")
+    path.write_text(gin.operative_config_str(), "utf-8")
+
+
+def save_config(folder_macro: str) -> None:
+    """Writes all that gin was told to `config.gin` in the folder that a macro names."""
+    folder = Path(copy.deepcopy(gin.query_parameter(f"%{folder_macro}")))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.gin").write_text(gin.config_str(), "utf-8")
 
 
 def rewrite_gin_args(argv: Sequence[str]) -> list[str]:

@@ -1,0 +1,74 @@
+"""Decoding a task, benchmarking it and converting checkpoints, as users run them."""
+
+import json
+
+import pytest
+
+from tests.scripts.test_decode_program import run
+from tests.task_data import write_tsv
+from tests.tiny_pairs import SENTENCES
+
+
+@pytest.fixture
+def flags(pair_folder, tmp_path):
+    tsv = write_tsv(tmp_path / "pairs.tsv", [(s, s) for s in SENTENCES])
+    return (
+        "--gin_file=configs/runs/tsv.gin",
+        f"--gin.TSV={tsv}",
+        f"--gin.PAIR={pair_folder}",
+        f"--gin.VOCABULARY={pair_folder / 'spiece.model'}",
+        "--gin.MAX_NEW_TOKENS=8",
+        "--gin.BATCH_SIZE=2",
+    )
+
+
+def test_a_task_is_decoded_into_a_file_and_scored(flags, tmp_path):
+    out = tmp_path / "out.jsonl"
+    done = run("decode", *flags, f"--out={out}")
+    assert done.returncode == 0, done.stderr
+    assert "bleu " in done.stdout and "tokens a run" in done.stdout
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [r["input"] for r in records] == list(SENTENCES)
+    scores = json.loads((tmp_path / "out.scores.json").read_text())
+    assert scores["rows"] == len(SENTENCES)
+    assert "TaskRun.batch_size" in (tmp_path / "out.gin").read_text()
+
+
+def test_a_task_without_a_file_is_refused_in_one_line(flags):
+    done = run("decode", *flags)
+    assert done.returncode == 1
+    assert "error: a task is decoded into a file: give --out" in done.stderr
+
+
+def test_a_task_is_benchmarked(flags, tmp_path):
+    out = tmp_path / "out.jsonl"
+    done = run(
+        "benchmark",
+        *flags,
+        f"--out={out}",
+        "--limit=2",
+        "--gin.BenchmarkConfig.gammas=(2,)",
+        "--gin.BenchmarkConfig.temperatures=(0.0,)",
+        "--gin.BenchmarkConfig.max_new_tokens=6",
+        "--gin.BenchmarkConfig.repeats=1",
+    )
+    assert done.returncode == 0, done.stderr
+    (record,) = [json.loads(line) for line in out.read_text().splitlines()]
+    assert (record["sentences"], record["gamma"]) == (2, 2)
+
+
+def test_a_checkpoint_is_converted_and_a_full_folder_is_left_alone(
+    pair_folder, tmp_path
+):
+    flags = (
+        f"--source={pair_folder / 'target'}",
+        f"--destination={tmp_path / 'new'}",
+        "--format=huggingface",
+    )
+    done = run("convert_checkpoint", *flags)
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert names == {"config.json", "model.safetensors", "spiece.model"}
+    again = run("convert_checkpoint", *flags)
+    assert again.returncode == 1
+    assert "is not empty" in again.stderr
