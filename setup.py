@@ -41,6 +41,7 @@ setup(
         "rich>=13.0",
         "safetensors>=0.5",
         "sentencepiece>=0.2",
+        "tensorstore>=0.1.70",
     ],
     extras_require={
         "test": [
