@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
+from specdec_jax.checkpoints import formats
 from specdec_jax.data.text import read_lines
 from specdec_jax.pair import ASSETS
 
@@ -42,6 +43,18 @@ def test_greedy_output_is_the_baselines_for_every_batch_size(pair, baseline, bat
         out = sd.generate(pair, SENTENCES[start : start + batch], settings, seed=0)
         rows = slice(start, start + len(out.lengths))
         np.testing.assert_array_equal(out.tokens, baseline.tokens[rows])
+
+
+@pytest.mark.parametrize("format", sorted(formats.WRITERS))
+def test_the_pair_in_every_format_decodes_the_same_tokens(baseline, tmp_path, format):
+    sides = {
+        side: formats.convert(ASSETS / "demo_ende" / side, tmp_path / side, format)
+        for side in ("target", "drafter")
+    }
+    settings = sd.DecodeSettings(gamma=4, max_new_tokens=MAX_NEW_TOKENS)
+    out = sd.generate(sd.load_pair(**sides), SENTENCES[:60], settings, seed=0)
+    np.testing.assert_array_equal(out.tokens, baseline.tokens)
+    np.testing.assert_array_equal(out.lengths, baseline.lengths)
 
 
 def test_sentences_are_translated_to_their_end(pair, baseline):

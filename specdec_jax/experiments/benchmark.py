@@ -1,32 +1,25 @@
 """Speculative decoding against its baseline, measured in one process, interleaved.
 
 For every gamma and temperature: tokens per second of both, alpha by both estimators,
-the costs c and v, the speedup predicted from them, and the measured one. All times are
-walltime of whole jitted programs, after a warm-up, waited for with `block_until_ready`.
+the costs c and v, the speedup predicted from them, and the measured one.
 """
 
 import dataclasses
-import itertools
-import time
 from collections.abc import Iterator, Sequence
 
-import jax
 import numpy as np
 from rich import progress
 
 from specdec_jax.decoding import compiled
-from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
-from specdec_jax.decoding.speculative import PairParams, Speculative
-from specdec_jax.decoding.state import LoopState
 from specdec_jax.decoding.statistics import DecodeStats, statistics
-from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.errors import SettingsError
+from specdec_jax.experiments.cost import measure_costs, predict_speedup, timed
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
-from specdec_jax.typing import Any, Callable
+from specdec_jax.typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,41 +52,6 @@ class BenchmarkConfig:
             DecodeSettings(temperature=temperature)
 
 
-@dataclasses.dataclass(frozen=True)
-class Costs:
-    """Times of single parts of a decode, in seconds; one entry a measurement.
-
-    Attributes:
-      encode: encoding and prefill of the baseline.
-      encode_both: the same of target and drafter.
-      target: one step of the baseline: a target run of one token, and a draw.
-      draft: one step of the drafter on its own.
-      verify: one speculative step with a drafter that costs nothing, for each gamma: a
-        target run of gamma + 1 tokens, and verification.
-    """
-
-    encode: np.ndarray
-    encode_both: np.ndarray
-    target: np.ndarray
-    draft: np.ndarray
-    verify: dict[int, np.ndarray]
-
-    def e(self) -> tuple[float, float]:
-        """Encoding of the baseline and of ours, over a target step: medians."""
-        return (
-            float(np.median(self.encode / self.target)),
-            float(np.median(self.encode_both / self.target)),
-        )
-
-    def c(self) -> np.ndarray:
-        """Draft step over target step."""
-        return self.draft / self.target
-
-    def v(self, gamma: int) -> np.ndarray:
-        """Verify step over target step."""
-        return self.verify[gamma] / self.target
-
-
 def benchmark(
     pair: Pair,
     inputs: Sequence[Sequence[int]],
@@ -120,68 +78,22 @@ def benchmark(
         if not gammas:
             continue
         with _progress(f"temperature {temperature:g}") as tick:
-            costs = measure_costs(pair, inputs[0], temperature, gammas, config, tick)
+            costs = measure_costs(
+                pair,
+                sorted(inputs, key=len)[len(inputs) // 2],
+                gammas,
+                temperature=temperature,
+                max_new_tokens=config.max_new_tokens,
+                steps=config.cost_steps,
+                seed=config.seed,
+                tick=tick,
+            )
             runs = _measure_decoding(pair, inputs, temperature, gammas, config, tick)
         for gamma in gammas:
             record = _record(pair, inputs, temperature, gamma, runs, costs, config)
             if records is not None:
                 records.append(record)
             yield record
-
-
-def measure_costs(
-    pair: Pair,
-    tokens: Sequence[int],
-    temperature: float,
-    gammas: Sequence[int],
-    config: BenchmarkConfig,
-    tick=lambda done, total: None,
-) -> Costs:
-    """Times of encoding, a target step, a draft step and verify steps, interleaved.
-
-    A step's is that of a whole jitted loop of `cost_steps` steps over `cost_steps`, so
-    what is measured is a step inside the loop, without dispatch from Python. The loops
-    do not stop at EOS, so every run has its full number of steps.
-    """
-    never = -1  # no token ends these rows
-    steps = config.cost_steps
-
-    def job(decoder, params, gamma):
-        settings = DecodeSettings(
-            gamma=gamma, temperature=temperature, max_new_tokens=steps
-        )
-        job = prepare_tokens(pair, [tokens], settings, config.seed)
-        return dataclasses.replace(job, decoder=decoder, params=params)
-
-    jobs = {
-        "target": job(Autoregressive(pair.target, steps, never), pair.params.target, 0),
-        "draft": job(
-            Autoregressive(pair.drafter.model, steps, never), pair.params.drafter, 0
-        ),
-    }
-    for gamma in gammas:
-        free = ConstantDrafter(pair.target.vocab_size, pair.target.padded_vocab_size)
-        decoder = Speculative(pair.target, free, gamma, steps, never)
-        jobs[gamma] = job(decoder, PairParams(pair.params.target, {}), gamma)
-    both = Speculative(pair.target, pair.drafter, max(gammas), steps, never)
-    encode_both = job(both, pair.params, max(gammas))
-    # As in a decode, encoding comes after a loop, which has put other weights in cache.
-    times = {name: [] for name in ("encode", "target", "encode_both", *jobs)}
-    rounds = 10
-    for done, name in itertools.product(range(rounds + 1), times):
-        if name in jobs:
-            state = jax.block_until_ready(jobs[name].begin())
-            seconds, state = _time(lambda: jobs[name].run(state))  # noqa: B023
-            seconds /= int(state.step)
-        else:
-            begun = jobs["target"] if name == "encode" else encode_both
-            seconds, _ = _time(begun.begin)
-        if done:  # round 0 compiles and warms up
-            times[name].append(seconds)
-        tick(done, rounds)
-    times = {name: np.array(t) for name, t in times.items()}
-    named = {k: times.pop(k) for k in ("encode", "encode_both", "target", "draft")}
-    return Costs(**named, verify=times)
 
 
 @dataclasses.dataclass
@@ -220,7 +132,7 @@ def _measure_decoding(
                 job = prepare_tokens(
                     pair, [tokens], settings, config.seed + round_, row_ids=[i]
                 )
-                elapsed, state = _time(lambda: job.run(job.begin()))  # noqa: B023
+                elapsed, state = timed(lambda: job.run(job.begin()))  # noqa: B023
                 seconds[gamma].append(elapsed)
                 stats[gamma].append(statistics(compiled.finish(state)))
             tick(round_ * len(inputs) + i + 1, rounds * len(inputs))
@@ -230,34 +142,6 @@ def _measure_decoding(
     return runs
 
 
-def predict_speedup(
-    alpha: float,
-    gamma: int,
-    c: float,
-    v: float,
-    lengths: Sequence[int],
-    encode_costs: tuple[float, float] = (0.0, 0.0),
-) -> float:
-    """Theorem 3.8 for outputs of finite lengths, with the cost of encoding.
-
-    A baseline output of n tokens takes e + n target steps, and ours takes
-    e' + R(n) (gamma c + v), with R(n) of `theory.expected_runs`. For long outputs and
-    no encoder this is the theorem's E[tokens] / (gamma c + v).
-
-    Args:
-      alpha, gamma, c, v: as in `theory.speedup`.
-      lengths: tokens of each output.
-      encode_costs: e and e', encode and prefill of the baseline and of ours, over a
-        target step.
-    """
-    distinct, counts = np.unique(lengths, return_counts=True)
-    runs = [theory.expected_runs(alpha, gamma, n) for n in distinct.tolist()]
-    outputs = counts.sum()
-    baseline = outputs * encode_costs[0] + np.dot(counts, distinct)
-    ours = outputs * encode_costs[1] + np.dot(counts, runs) * (gamma * c + v)
-    return float(baseline / ours)
-
-
 def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, Any]:
     baseline = runs[0].tokens_per_second
     ours = runs[gamma].tokens_per_second
@@ -265,9 +149,9 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
     alpha = float(stats.alpha)
     step = float(np.median(costs.target))
     c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
-    encode_costs = costs.e()
+    fixed_costs = tuple(float(np.median(costs.once(g))) for g in (0, gamma))
     lengths = np.concatenate([s.tokens for s in runs[gamma].stats]).tolist()
-    predicted = predict_speedup(alpha, gamma, c, v, lengths, encode_costs)
+    predicted = predict_speedup(alpha, gamma, c, v, lengths, fixed_costs)
     speedup = float(np.median(ours / baseline))
     return {
         **_identity(pair, inputs, config),
@@ -280,7 +164,7 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
         "c_spread": _spread(costs.c()),
         "verify_cost": v,
         "verify_cost_spread": _spread(costs.v(gamma)),
-        "encode_costs": encode_costs,
+        "fixed_costs": fixed_costs,
         "theorem_3_8": theory.speedup(alpha, gamma, c, v),
         "predicted_speedup": predicted,
         "speedup": speedup,
@@ -301,13 +185,6 @@ def _identity(pair, inputs, config) -> dict[str, Any]:
     for swept in ("gammas", "temperatures"):  # each record has its own
         del fields[swept]
     return {"pair": pair.name, "sentences": len(inputs), "config": fields}
-
-
-def _time(program: Callable[[], LoopState]) -> tuple[float, LoopState]:
-    """Seconds until a program's result is there, and the result."""
-    start = time.perf_counter()
-    state = jax.block_until_ready(program())
-    return time.perf_counter() - start, state
 
 
 def _spread(values: np.ndarray) -> list[float]:

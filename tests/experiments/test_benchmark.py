@@ -5,11 +5,8 @@ import numpy as np
 import pytest
 
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.experiments.benchmark import (
-    BenchmarkConfig,
-    benchmark,
-    predict_speedup,
-)
+from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
+from specdec_jax.experiments.cost import predict_speedup
 from specdec_jax.experiments.records import RecordFile
 from specdec_jax.generate import encode
 from specdec_jax.sampling import theory
@@ -63,24 +60,12 @@ def test_the_prediction_is_made_of_what_was_measured(records):
         costs = (r["alpha"], r["gamma"], r["c"], r["verify_cost"])
         assert r["theorem_3_8"] == pytest.approx(theory.speedup(*costs))
         # No sentence of this pair ends by itself, so all have the cap's length.
-        expected = predict_speedup(*costs, [8], r["encode_costs"])
+        expected = predict_speedup(*costs, [8], r["fixed_costs"])
         assert r["predicted_speedup"] == pytest.approx(expected)
         quotient = r["speedup"] / r["predicted_speedup"]
         assert r["measured_over_predicted"] == pytest.approx(quotient)
         low, high = r["speedup_spread"]
         assert low <= r["speedup"] <= high
-
-
-def test_a_prediction_for_long_outputs_without_an_encoder_is_theorem_3_8():
-    expected = theory.speedup(0.8, 3, 0.1, 1.2)
-    assert predict_speedup(0.8, 3, 0.1, 1.2, [3000]) == pytest.approx(
-        expected, rel=1e-3
-    )
-
-
-def test_a_prediction_by_hand():
-    # Nothing stands: 4 runs of 2 * .5 + 1 = 2 each, and 1 for encoding, to 5 + 4.
-    assert predict_speedup(0.0, 2, 0.5, 1.0, [4], (5.0, 1.0)) == pytest.approx(1.0)
 
 
 def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path):

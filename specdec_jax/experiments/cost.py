@@ -1,0 +1,192 @@
+"""What the parts of a decode cost, measured, and the speedup that follows from it.
+
+All times are walltime of whole jitted programs, after a warm-up, waited for with
+`block_until_ready`.
+"""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.decoding.autoregressive import Autoregressive
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.decoding.state import LoopState
+from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.generate import Job, prepare_tokens
+from specdec_jax.pair import Pair
+from specdec_jax.sampling import theory
+from specdec_jax.typing import Callable
+
+ROUNDS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Costs:
+    """Times of single parts of a decode, in seconds; one entry a measurement.
+
+    Attributes:
+      target: one step of the baseline: a target run of one token, and a draw.
+      draft: one step of the drafter on its own.
+      verify: one speculative step with a drafter that costs nothing, for each gamma: a
+        target run of gamma + 1 tokens, and verification.
+      one_step: a whole decode that ends after one step, for each gamma; 0 stands for
+        the baseline.
+    """
+
+    target: np.ndarray
+    draft: np.ndarray
+    verify: dict[int, np.ndarray]
+    one_step: dict[int, np.ndarray]
+
+    def c(self) -> np.ndarray:
+        """Draft step over target step."""
+        return self.draft / self.target
+
+    def v(self, gamma: int) -> np.ndarray:
+        """Verify step over target step."""
+        return self.verify[gamma] / self.target
+
+    def once(self, gamma: int) -> np.ndarray:
+        """What a decode pays once, over a target step: encoding, prefill, calls.
+
+        It is a decode of one step less that step, so that it holds what the first step
+        is dearer by, since other weights were in the processor's cache before it.
+        """
+        step = gamma * self.c() + self.v(gamma) if gamma else 1.0
+        return self.one_step[gamma] / self.target - step
+
+
+def measure_costs(
+    pair: Pair,
+    tokens: Sequence[int],
+    gammas: Sequence[int],
+    *,
+    temperature: float,
+    max_new_tokens: int,
+    steps: int,
+    seed: int,
+    tick: Callable[[int, int], None] = lambda done, total: None,
+) -> Costs:
+    """Times of a target step, a draft step, verify steps, and decodes of one step.
+
+    A step's is that of a whole jitted loop of `steps` steps over `steps`, so what is
+    measured is a step inside the loop, without dispatch from Python. The loops do not
+    stop at EOS, so every run has its full number of steps. All are interleaved: a
+    decode of one step comes after a loop, as decodes do.
+
+    Args:
+      pair: of models.
+      tokens: the input.
+      gammas: block sizes of the verify steps.
+      temperature: of both sides.
+      max_new_tokens: the size of a whole decode's buffers.
+      steps: of each loop.
+      seed: of the draws.
+      tick: called with rounds done and rounds in all.
+    """
+    programs = _programs(pair, tokens, gammas, temperature, max_new_tokens, steps, seed)
+    times = {name: [] for name in programs}
+    for round_ in range(ROUNDS + 1):  # round 0 compiles and warms up
+        for name, program in programs.items():
+            seconds = (
+                _decode_seconds(program)
+                if name[0] == "decode"
+                else _step_seconds(program)
+            )
+            if round_:
+                times[name].append(seconds)
+        tick(round_, ROUNDS)
+    times = {name: np.array(seconds) for name, seconds in times.items()}
+    return Costs(
+        target=times["target", 0],
+        draft=times["draft", 0],
+        verify={gamma: times["verify", gamma] for gamma in gammas},
+        one_step={gamma: times["decode", gamma] for gamma in (0, *gammas)},
+    )
+
+
+def _programs(
+    pair, tokens, gammas, temperature, max_new_tokens, steps, seed
+) -> dict[tuple[str, int], Job]:
+    """What is timed, by (part, gamma)."""
+
+    def job(gamma, new_tokens):
+        settings = DecodeSettings(
+            gamma=gamma, temperature=temperature, max_new_tokens=new_tokens
+        )
+        return prepare_tokens(pair, [tokens], settings, seed)
+
+    def loop(decoder, params, gamma=0):
+        return dataclasses.replace(job(gamma, steps), decoder=decoder, params=params)
+
+    def one_step(gamma):
+        whole = job(gamma, max_new_tokens)  # the very program of a decode
+        rows = whole.rows.replace(max_new_tokens=jnp.ones(1, jnp.int32))
+        return dataclasses.replace(whole, rows=rows)
+
+    never = -1  # no token ends the rows of a loop
+    target, drafter = (
+        Autoregressive(model, steps, never)
+        for model in (pair.target, pair.drafter.model)
+    )
+    free = ConstantDrafter(pair.target.vocab_size, pair.target.padded_vocab_size)
+    programs = {
+        ("target", 0): loop(target, pair.params.target),
+        ("draft", 0): loop(drafter, pair.params.drafter),
+        ("decode", 0): one_step(0),
+    }
+    for gamma in gammas:
+        verify = Speculative(pair.target, free, gamma, steps, never)
+        params = PairParams(pair.params.target, {})
+        programs["verify", gamma] = loop(verify, params, gamma)
+        programs["decode", gamma] = one_step(gamma)
+    return programs
+
+
+def _step_seconds(program: Job) -> float:
+    state = jax.block_until_ready(program.begin())
+    seconds, state = timed(lambda: program.run(state))
+    return seconds / int(state.step)
+
+
+def _decode_seconds(program: Job) -> float:
+    return timed(lambda: program.run(program.begin()))[0]
+
+
+def predict_speedup(
+    alpha: float,
+    gamma: int,
+    c: float,
+    v: float,
+    lengths: Sequence[int],
+    fixed_costs: tuple[float, float] = (0.0, 0.0),
+) -> float:
+    """Theorem 3.8 for outputs of finite lengths, with what each pays once.
+
+    A baseline output of n tokens takes e + n target steps, and ours takes
+    e' + R(n) (gamma c + v), with R(n) of `theory.expected_runs`. For long outputs this
+    is the theorem's E[tokens] / (gamma c + v).
+
+    Args:
+      alpha, gamma, c, v: as in `theory.speedup`.
+      lengths: tokens of each output.
+      fixed_costs: e and e', of `Costs.once`, of the baseline and of ours.
+    """
+    distinct, counts = np.unique(lengths, return_counts=True)
+    runs = [theory.expected_runs(alpha, gamma, n) for n in distinct.tolist()]
+    outputs = counts.sum()
+    baseline = outputs * fixed_costs[0] + np.dot(counts, distinct)
+    ours = outputs * fixed_costs[1] + np.dot(counts, runs) * (gamma * c + v)
+    return float(baseline / ours)
+
+
+def timed(program: Callable[[], LoopState]) -> tuple[float, LoopState]:
+    """Seconds until a program's result is there, and the result."""
+    start = time.perf_counter()
+    state = jax.block_until_ready(program())
+    return time.perf_counter() - start, state
