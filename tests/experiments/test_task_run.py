@@ -114,6 +114,11 @@ class Killed(RecordFile):
         super().append(record)
 
 
+def near(record):
+    """Equal to a record but for roundings: other neighbours, another batch's width."""
+    return record | {"beta_sum": pytest.approx(record["beta_sum"], rel=1e-5)}
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 4])
 def test_a_run_killed_between_any_rows_goes_on_as_if_it_had_not_been(
     run, tmp_path, monkeypatch, rows
@@ -131,13 +136,14 @@ def test_a_run_killed_between_any_rows_goes_on_as_if_it_had_not_been(
     monkeypatch.setattr(
         task_run, "prepare_tokens", lambda *a: decoded.append(a[-1]) or prepare(*a)
     )
-    assert run()(RecordFile(path)) == summary
-    assert path.read_bytes() == whole.path.read_bytes()
+    assert run()(RecordFile(path)) == near(summary)
+    assert list(RecordFile(path)) == [near(record) for record in whole]
     assert path.read_bytes().startswith(kept)
     assert [i for ids in decoded for i in ids][: 5 - rows] == list(range(rows, 5))
     decoded.clear()
-    assert run()(RecordFile(path)) == summary  # nothing is left to do
-    assert path.read_bytes() == whole.path.read_bytes() and not decoded
+    written = path.read_bytes()
+    assert run()(RecordFile(path)) == near(summary)  # nothing is left to do
+    assert path.read_bytes() == written and not decoded
 
 
 def test_a_longer_limit_goes_on_and_a_shorter_one_is_refused(run, tmp_path):
@@ -209,21 +215,25 @@ def test_the_gin_files_need_only_what_a_user_alone_knows(
     config, pair_folder, data_dir, tsv, tmp_path
 ):
     gin_bindings.register()
-    gin_bindings.register_tasks()
-    known = {"PAIR": str(pair_folder), "VOCABULARY": f"{pair_folder}/spiece.model"}
-    test = {"GAMMA": 2, "BATCH_SIZE": 2, "TaskRun.limit": 1}
-    test |= {"DecodeSettings.max_new_tokens": SETTINGS.max_new_tokens}
+    gin.add_config_file_search_path(str(ROOT))
+    known = {"VOCABULARY": f"{pair_folder}/spiece.model"}
+    test = {"GAMMA": 2, "TEMPERATURE": 0.0, "BATCH_SIZE": 2, "TaskRun.limit": 1}
+    test["MAX_NEW_TOKENS"] = SETTINGS.max_new_tokens
     if config == "tsv":
+        files = ["configs/runs/tsv.gin"]
         known["TSV"] = tsv
-        test["PREFIX"] = PREFIX
+        test |= {"PAIR": str(pair_folder), "PREFIX": PREFIX}
     else:
+        files = [f"configs/tasks/{config}.gin", "configs/runs/pair.gin"]
+        for side in ("target", "drafter"):
+            known[f"{side.upper()}_CHECKPOINT"] = str(pair_folder / side)
+            test[f"{side.upper()}_CONFIG"] = None
         test["DATA_DIR"] = data_dir
-    file = str(ROOT / "configs" / "tasks" / f"{config}.gin")
 
     def configured(bindings):
         gin.clear_config()
         lines = [f"{name} = {value!r}" for name, value in bindings.items()]
-        gin.parse_config_files_and_bindings([file], lines)
+        gin.parse_config_files_and_bindings(files, lines)
         return gin_bindings.configured(TaskRun)()
 
     try:
