@@ -58,10 +58,17 @@ class Prompt:
 @no_type_check
 @struct.dataclass
 class Proposal:
-    """A drafted block. Rows use as many of its guesses as their gamma says."""
+    """A drafted block, of which each row's first `num_guesses` are in force.
+
+    A drafter that finds nothing worth guessing makes fewer than it was asked for, and
+    none at all if need be. It may decide so from what was committed and from its
+    guesses before, and never from the guess that it leaves out: dropping a guess that
+    was drawn would bias the output.
+    """
 
     tokens: Int32[Array, "B G"]
     probs: Float32[Array, "B G V"]  # q, what each was drawn from; one-hot if by rule
+    num_guesses: Int32[Array, " B"]  # in 0..gamma, the gamma that was asked for
 
 
 @no_type_check
@@ -75,7 +82,7 @@ class Commit:
 
     tokens: Int32[Array, "B G+1"]
     num_accepted: Int32[Array, " B"]
-    gamma: Int32[Array, " B"]  # guesses that were in force
+    gamma: Int32[Array, " B"]  # guesses that were in force: the num_guesses proposed
     active: Array  # bool [B]; False: the row is finished, keep its state as it is
     features: Float[Array, "B G+1 D"]  # the target's, at the last token and the guesses
 
@@ -115,7 +122,7 @@ class Drafter(Protocol):
           params, state: the drafter's.
           uniforms: in [0, 1), the only randomness, one for each guess.
           warp: of shape [B], how each row's q is standardized.
-          gamma: [B], in 0..G. Guesses from there on are never looked at.
+          gamma: [B], in 0..G: guesses wanted of each row, at most.
         """
 
     def commit(self, state: PyTree, commit: Commit) -> PyTree:

@@ -106,7 +106,7 @@ class Speculative:
         """
         batch, width = state.lengths.shape[0], self.max_gamma
         steps = jnp.broadcast_to(state.step, batch)
-        gamma = self._gamma_in_force(state, rows)
+        gamma = self._gamma_wanted(state, rows)
 
         # Sample gamma guesses x_i ~ q_i from M_q autoregressively.
         proposal, draft_state = self.drafter.propose(
@@ -116,6 +116,7 @@ class Speculative:
             rows.warp,
             gamma,
         )
+        gamma = jnp.minimum(gamma, proposal.num_guesses)
         # Run M_p once, on the last token and all guesses: p_1 .. p_{gamma+1}.
         logits, features, cache = self.target.extend(
             params.target,
@@ -143,7 +144,7 @@ class Speculative:
         place = jnp.arange(width + 1, dtype=jnp.int32)[None]
         is_next = place == verdict.num_accepted[:, None]
         block = jnp.where(is_next, verdict.next_token[:, None], block)
-        # Past its own gamma a row holds what its neighbours' gammas left there.
+        # Past its own gamma a row holds what its drafter left there.
         in_force = place[:, :width] < gamma[:, None]
         info = StepInfo(
             drafted=jnp.where(in_force, proposal.tokens, 0),
@@ -174,9 +175,7 @@ class Speculative:
         """Steps until every row is finished."""
         return loop.repeat(lambda state: self.step(keys, state, params, rows), state)
 
-    def _gamma_in_force(
-        self, state: LoopState, rows: RowSettings
-    ) -> Int32[Array, " B"]:
+    def _gamma_wanted(self, state: LoopState, rows: RowSettings) -> Int32[Array, " B"]:
         """Each row's gamma; fewer when its cap is near, none when it is finished.
 
         Guesses that could not be emitted are not made. This is decided before anything

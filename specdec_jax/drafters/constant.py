@@ -33,7 +33,8 @@ class ConstantDrafter:
     @no_type_check
     def propose(self, params, state, uniforms, warp, gamma):
         tokens = jnp.full(uniforms.shape, self.token, jnp.int32)
-        return Proposal(tokens, jax.nn.one_hot(tokens, self.padded_vocab_size)), state
+        q = jax.nn.one_hot(tokens, self.padded_vocab_size)
+        return Proposal(tokens, q, num_guesses=gamma), state
 
     def commit(self, state, commit):
         return state

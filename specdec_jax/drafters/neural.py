@@ -96,7 +96,7 @@ class NeuralDrafter:
             1, gamma.max(), body, (cache, *first)
         )
         state = state.replace(cache=cache, lengths=lengths)
-        return Proposal(tokens, probs), state
+        return Proposal(tokens, probs, num_guesses=gamma), state
 
     def commit(self, state: NeuralDraftState, commit: Commit) -> NeuralDraftState:
         """Forgets rejected guesses by a shorter length, and notes what is pending."""
