@@ -79,6 +79,53 @@ def greedy(next_law: NextLaw, prefix, length: int, eos: int) -> list[int]:
     return list(drawn)
 
 
+def ngram_law(sequences, size: int, order: int, start=0, discount=0.75) -> NextLaw:
+    """Absolute discounting, interpolated, down to the uniform distribution.
+
+    Every sequence begins after `start`; of what comes before that, -1 stands for all.
+    """
+
+    def followers(context):
+        found = np.zeros(size)
+        for sequence in sequences:
+            text = [-1] * order + [start, *sequence]
+            for i in range(order + 1, len(text)):
+                if text[i - len(context) : i] == context:
+                    found[text[i]] += 1
+        return found
+
+    def law(context):
+        counts = followers(context)
+        shorter = law(context[1:]) if context else np.full(size, 1 / size)
+        if not counts.any():
+            return shorter
+        left = discount * np.count_nonzero(counts)
+        return (np.maximum(counts - discount, 0) + left * shorter) / counts.sum()
+
+    padding = [-1] * order
+    return lambda prefix: law((padding + list(prefix))[len(prefix) + 1 :])
+
+
+def copied(source, sequence, width: int, least=1, most=8) -> list[int]:
+    """What a copying drafter guesses after `sequence`: up to `width` tokens."""
+    best, follows, place, is_output = least, [], 0, False
+    for text, ends in ((source, len(source)), (sequence, len(sequence) - 1)):
+        for end in range(ends):
+            longest = min(most, end + 1, len(sequence))
+            same = [text[end - i] == sequence[-1 - i] for i in range(longest)]
+            match = (same + [False]).index(False)
+            if match >= best:
+                best, follows, place = match, text, end + 1
+                is_output = text is sequence
+    follows, guesses = list(follows), []
+    while place < len(follows) and len(guesses) < width:
+        guesses.append(follows[place])
+        if is_output:
+            follows.append(guesses[-1])  # a copy of the output goes on from itself
+        place += 1
+    return guesses
+
+
 def count(tokens: np.ndarray, size: int) -> np.ndarray:
     """[V] * length of how often each row of tokens [B, length] occurs."""
     length = tokens.shape[1]

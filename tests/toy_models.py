@@ -160,6 +160,38 @@ class GreedyDrafter:
         return self.inner.commit(state, commit)
 
 
+@dataclasses.dataclass(frozen=True)
+class HesitantDrafter:
+    """Stops after an odd token: a newest one, or a guess of its own.
+
+    It decides on each guess from what comes before it, as it must.
+    """
+
+    inner: NeuralDrafter
+
+    @property
+    def vocab_size(self) -> int:
+        return self.inner.vocab_size
+
+    def init(self, params, inputs, prompt, slots):
+        return self.inner.init(params, inputs, prompt, slots)
+
+    def propose(self, params, state, uniforms, warp, gamma):
+        newest = jnp.take_along_axis(state.pending, state.num_pending[:, None] - 1, 1)
+        proposal, state = self.inner.propose(params, state, uniforms, warp, gamma)
+        before = jnp.concatenate([newest, proposal.tokens[:, :-1]], axis=1)
+        bold = jnp.cumprod(1 - before % 2, axis=1).sum(axis=1)
+        return proposal.replace(num_guesses=jnp.minimum(gamma, bold)), state
+
+    def commit(self, state, commit):
+        return self.inner.commit(state, commit)
+
+
+def source_of(inputs) -> jax.Array:
+    """Source tokens that differ from row to row: a `table_model`'s inputs, ranked."""
+    return jnp.argsort(inputs, axis=1).astype(jnp.int32)
+
+
 def start_prompt(batch: int) -> Prompt:
     """The start token 0 for every row, as a T5 has it."""
     return Prompt(jnp.zeros((batch, 1), jnp.int32), jnp.ones(batch, jnp.int32))

@@ -1,5 +1,6 @@
 """SentencePiece, with T5's special ids."""
 
+import hashlib
 import io
 import os
 from collections.abc import Iterable
@@ -66,6 +67,11 @@ class Tokenizer:
         if token >= self._pieces.get_piece_size():
             return f"<extra_id_{self.vocab_size - 1 - token}>"
         return self._pieces.id_to_piece(int(token)).replace("\u2581", " ")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the SentencePiece model; sentinels do not matter."""
+        return hashlib.sha256(self._pieces.serialized_model_proto()).digest()
 
     def same_pieces(self, other: "Tokenizer") -> bool:
         """Whether both are one SentencePiece model; sentinels do not matter."""

@@ -21,6 +21,11 @@ class EncoderInputs:
     mask: Bool[Array, "B E"]  # False at padding
 
 
+def source_tokens(inputs: EncoderInputs) -> Int32[Array, "B E"]:
+    """The source's ids, -1 at padding: what a copying drafter may copy from."""
+    return jnp.where(inputs.mask, inputs.tokens, -1)
+
+
 @functools.cache
 def widened(model: LanguageModel, padded_vocab_size: int) -> LanguageModel:
     """The same model with more padding after its vocabulary; its logits are masked.

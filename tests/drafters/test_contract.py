@@ -1,7 +1,8 @@
 """What every drafter keeps to. A new one is a line in `DRAFTERS`.
 
-One batch holds a row for each (gamma, n): how many guesses were in force, and how many
-of them stood. Rows have unlike prompts, inputs and temperatures.
+One batch holds a row for each (gamma, n): how many guesses were asked for, and how many
+of them stood (or all, of a drafter that made fewer). Rows have unlike prompts, inputs
+and temperatures.
 """
 
 import dataclasses
@@ -16,8 +17,13 @@ from specdec_jax.decoding.contracts import Commit, Drafter
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
+from specdec_jax.drafters.ngram import NGramDrafter
+from specdec_jax.drafters.repeat_last import RepeatLastDrafter
+from specdec_jax.drafters.uniform import UniformDrafter
 from specdec_jax.sampling import Warp, draw
+from specdec_jax.training.ngram import fit_ngram
 from tests import reference
 from tests import toy_models as toys
 
@@ -26,11 +32,19 @@ MODEL = toys.table_model(V, PADDED)
 TABLE = toys.random_table(1, V, 2.0)
 TARGET = toys.table_params(TABLE, PADDED)
 SIMILAR = toys.table_params(toys.similar_table(TABLE, 2, noise=1.0), PADDED)
+TEXTS = np.random.default_rng(3).integers(1, V, (40, 6)).tolist()
 # name -> (drafter, its parameters)
 DRAFTERS = {
     "neural": (NeuralDrafter(MODEL), SIMILAR),
     "constant": (ConstantDrafter(V, PADDED, token=4), {}),
     "greedy": (toys.GreedyDrafter(NeuralDrafter(MODEL)), SIMILAR),
+    "hesitant": (toys.HesitantDrafter(NeuralDrafter(MODEL)), SIMILAR),
+    "uniform": (UniformDrafter(V, PADDED), {}),
+    "repeat last": (RepeatLastDrafter(V, PADDED), {}),
+    "unigram": (NGramDrafter(V, PADDED), fit_ngram(TEXTS, V, 1)),
+    "trigram": (NGramDrafter(V, PADDED), fit_ngram(TEXTS, V, 3)),
+    "copying": (CopyingDrafter(V, PADDED, toys.source_of), {}),
+    "copying the output": (CopyingDrafter(V, PADDED), {}),
 }
 
 PAIRS = np.array([(gamma, n) for gamma in range(G + 1) for n in range(gamma + 1)])
@@ -81,13 +95,18 @@ class Programs:
         return self._propose(self.params, state, uniforms, WARP, gamma)
 
     def commit(self, state, proposal, active=None):
-        """n guesses stand, as the batch says, and then comes (n + 2) % V."""
+        """n guesses stand, as the batch says, and then comes (n + 2) % V.
+
+        Returns the state, and the tokens that each row grew by.
+        """
+        n = jnp.minimum(ACCEPTED, proposal.num_guesses)
         block = jnp.pad(proposal.tokens, ((0, 0), (0, 1)))
-        block = block.at[jnp.arange(B), ACCEPTED].set((ACCEPTED + 2) % V)
+        block = block.at[jnp.arange(B), n].set((n + 2) % V)
         active = jnp.ones(B, bool) if active is None else jnp.asarray(active)
         features = jnp.zeros((B, G + 1, PADDED))
-        commit = Commit(block, ACCEPTED, GAMMA, active, features)
-        return self._commit(state, commit), np.asarray(block)
+        commit = Commit(block, n, proposal.num_guesses, active, features)
+        grown = [row[: int(k) + 1].tolist() for row, k in zip(block, n, strict=True)]
+        return self._commit(state, commit), grown
 
 
 @pytest.fixture(scope="module", params=DRAFTERS)
@@ -95,15 +114,22 @@ def programs(request):
     return Programs(*DRAFTERS[request.param])
 
 
+def in_force(proposal, gamma=GAMMA):
+    """[B, G], true at the guesses that the loop looks at."""
+    counts = np.minimum(proposal.num_guesses, gamma)
+    return np.arange(G)[None] < counts[:, None]
+
+
 def assert_same_guesses(got, want, gamma=GAMMA):
     """The guesses in force, and what they were drawn from."""
-    in_force = np.arange(G)[None] < np.asarray(gamma)[:, None]
+    seen = in_force(got, gamma)
+    np.testing.assert_array_equal(seen, in_force(want, gamma))
     np.testing.assert_array_equal(
-        np.where(in_force, got.tokens, -1), np.where(in_force, want.tokens, -1)
+        np.where(seen, got.tokens, -1), np.where(seen, want.tokens, -1)
     )
     np.testing.assert_array_equal(
-        np.where(in_force[..., None], got.probs, -1),
-        np.where(in_force[..., None], want.probs, -1),
+        np.where(seen[..., None], got.probs, -1),
+        np.where(seen[..., None], want.probs, -1),
     )
 
 
@@ -121,11 +147,13 @@ def test_each_guess_is_drawn_from_the_distribution_that_is_declared(programs):
     assert proposal.tokens.dtype == jnp.int32
     assert proposal.tokens.shape == (B, G) and proposal.probs.shape == (B, G, PADDED)
     assert ((proposal.tokens >= 0) & (proposal.tokens < V)).all()
+    assert proposal.num_guesses.shape == (B,)
+    assert ((proposal.num_guesses >= 0) & (proposal.num_guesses <= GAMMA)).all()
     drawn = jax.vmap(jax.vmap(draw))(proposal.probs, uniforms)
-    in_force = np.arange(G)[None] < np.asarray(GAMMA)[:, None]
-    q = np.asarray(proposal.probs)[in_force]
+    seen = in_force(proposal)
+    q = np.asarray(proposal.probs)[seen]
     np.testing.assert_array_equal(
-        np.asarray(drawn)[in_force], np.asarray(proposal.tokens)[in_force]
+        np.asarray(drawn)[seen], np.asarray(proposal.tokens)[seen]
     )
     np.testing.assert_allclose(q.sum(axis=-1), 1, rtol=1e-5)
     assert (q >= 0).all() and (q[:, V:] == 0).all()
@@ -134,7 +162,7 @@ def test_each_guess_is_drawn_from_the_distribution_that_is_declared(programs):
 def test_argmax_rows_declare_one_hot_distributions(programs):
     proposal, _ = programs.propose(programs.init(PROMPTS), random_uniforms(0))
     for row in np.flatnonzero(np.asarray(WARP.temperature) == 0):
-        q = np.asarray(proposal.probs)[row, : int(GAMMA[row])]
+        q = np.asarray(proposal.probs)[row, : int(proposal.num_guesses[row])]
         assert np.isin(q, [0, 1]).all()
 
 
@@ -152,11 +180,8 @@ def test_after_a_commit_it_guesses_as_if_it_had_begun_with_the_longer_prompt(pro
     state, prompts = programs.init(PROMPTS), PROMPTS
     for round_ in range(2):
         proposal, state = programs.propose(state, random_uniforms(2 + round_))
-        state, block = programs.commit(state, proposal)
-        prompts = [
-            prompt + block[row, : int(ACCEPTED[row]) + 1].tolist()
-            for row, prompt in enumerate(prompts)
-        ]
+        state, grown = programs.commit(state, proposal)
+        prompts = [old + new for old, new in zip(prompts, grown, strict=True)]
         wide, uniforms = jnp.full(B, G, jnp.int32), random_uniforms(9)
         got, _ = programs.propose(state, uniforms, wide)
         want, _ = programs.propose(programs.init(prompts), uniforms, wide)
