@@ -1,23 +1,36 @@
 """A target and a drafter with the tokenizer that they share."""
 
 import dataclasses
+import functools
 import os
 from pathlib import Path
 
 import jax
 
+from specdec_jax.checkpoints import ngram
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer
 from specdec_jax.decoding.contracts import Drafter, LanguageModel
 from specdec_jax.decoding.speculative import PairParams
+from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.errors import PairError
-from specdec_jax.models.adapters import t5_language_model, widened
+from specdec_jax.drafters.ngram import NGramDrafter
+from specdec_jax.drafters.repeat_last import RepeatLastDrafter
+from specdec_jax.drafters.uniform import UniformDrafter
+from specdec_jax.errors import CheckpointError, PairError
+from specdec_jax.models.adapters import source_tokens, t5_language_model, widened
 from specdec_jax.models.packing import pack
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
 
 ASSETS = Path(__file__).parent / "assets"
+NGRAM = "ngram:"  # before the file's path
+# Drafters without a network or a file: they need nothing but the vocabulary.
+BY_RULE = {
+    "copying": functools.partial(CopyingDrafter, source=source_tokens),
+    "repeat_last": RepeatLastDrafter,
+    "uniform": UniformDrafter,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,11 +108,14 @@ def load_pair(
       name: a packaged pair ("demo_ende"), or a folder that holds `target/`, `drafter/`
         and `spiece.model`.
       target, drafter: a checkpoint each, in place of the pair's own: a folder of this
-        project or of Hugging Face, or a step folder of T5X.
-      tokenizer, target_config, drafter_config, dtype: as in `load_model`.
+        project or of Hugging Face, or a step folder of T5X. Or a drafter without a
+        network: "copying", "repeat_last", "uniform", or "ngram:FILE" with what
+        `scripts/fit_ngram.py` wrote. (A folder of such a name is "./copying".)
+      tokenizer, target_config, drafter_config, dtype: as in `load_model`. A drafter
+        without a network has the target's tokenizer and no configuration.
 
     Raises:
-      PairError: no such pair, or the two have different vocabularies.
+      PairError: no such pair or drafter, or the two have different vocabularies.
       CheckpointError: a model cannot be loaded.
     """
     folder = _find_pair(name, needed=target is None or drafter is None)
@@ -107,8 +123,22 @@ def load_pair(
         "target": target or folder / "target",
         "drafter": drafter or folder / "drafter",
     }
+    name = f"{target or name} + {drafter or name}" if target or drafter else str(name)
     first = load_model(sides["target"], dtype, tokenizer, target_config)
-    second = load_model(sides["drafter"], dtype, tokenizer, drafter_config)
+    without_network = _drafter_without_network(drafter, first)
+    if without_network is not None:
+        made, params = without_network
+        params = PairParams(target=first.params, drafter=params)
+        return Pair(first.language_model, made, params, first.tokenizer, name)
+    try:
+        second = load_model(sides["drafter"], dtype, tokenizer, drafter_config)
+    except CheckpointError as error:
+        if drafter is None or _may_be_a_folder(drafter):
+            raise
+        raise PairError(
+            f"no drafter {str(drafter)!r}: give a checkpoint's folder, {NGRAM}FILE, or "
+            f"one of {', '.join(BY_RULE)}"
+        ) from error
     if (
         not first.tokenizer.same_pieces(second.tokenizer)
         or first.tokenizer.vocab_size != second.tokenizer.vocab_size
@@ -125,13 +155,31 @@ def load_pair(
         drafter=NeuralDrafter(widened(second.language_model, padded)),
         params=PairParams(target=first.params, drafter=second.params),
         tokenizer=first.tokenizer,
-        name=str(name) if not (target and drafter) else f"{target} + {drafter}",
+        name=name,
     )
 
 
 def packaged_pairs() -> list[str]:
     """Names of the pairs that come with the package."""
     return sorted(p.name for p in ASSETS.iterdir() if _is_pair(p))
+
+
+def _drafter_without_network(
+    name: str | os.PathLike | None, target: Model
+) -> tuple[Drafter, Params] | None:
+    """The drafter of that name and its parameters; None if it is none of these."""
+    model = target.language_model
+    sizes = model.vocab_size, model.padded_vocab_size
+    if name in BY_RULE:
+        return BY_RULE[name](*sizes), {}
+    if isinstance(name, str) and name.startswith(NGRAM):
+        params = ngram.load(name.removeprefix(NGRAM), target.tokenizer)
+        return NGramDrafter(*sizes), params
+    return None
+
+
+def _may_be_a_folder(path: str | os.PathLike) -> bool:
+    return os.fspath(path).startswith("gs://") or Path(path).is_dir()
 
 
 def _is_pair(folder: Path) -> bool:

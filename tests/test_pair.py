@@ -1,3 +1,4 @@
+import functools
 import json
 import shutil
 
@@ -5,8 +6,10 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
-from specdec_jax.checkpoints import native
-from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
+from specdec_jax.checkpoints import native, ngram
+from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenizer
+from specdec_jax.training.ngram import fit_ngram
+from tests import reference
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
 
 
@@ -27,6 +30,66 @@ def test_each_side_can_be_given_on_its_own(folder):
     settings = sd.DecodeSettings(gamma=3, max_new_tokens=8)
     out = sd.generate(pair, [SENTENCES[0]], settings, seed=0)
     assert out.stats.rejected.sum() == 0  # the target drafts for itself
+
+
+@pytest.fixture
+def drafters(folder, tokenizer):
+    """What `load_pair` takes besides checkpoints, an n-gram for each order."""
+    given = ["copying", "repeat_last", "uniform"]
+    for order in (1, 3):
+        file = folder / f"{order}.safetensors"
+        texts = [tokenizer.encode(text) for text in SENTENCES]
+        ngram.save(file, fit_ngram(texts, VOCAB_SIZE, order), tokenizer)
+        given.append(f"ngram:{file}")
+    return given
+
+
+@pytest.fixture
+def tokenizer(folder):
+    return Tokenizer(folder / TOKENIZER_FILE)
+
+
+def test_drafters_without_a_network_are_named_beside_a_target(folder, drafters):
+    pairs = [sd.load_pair(folder, drafter=drafter) for drafter in drafters]
+    assert len({pair.name for pair in pairs}) == len(drafters)  # records are not mixed
+    for pair in pairs:
+        assert pair.drafter.vocab_size == pair.target.vocab_size == VOCAB_SIZE
+    assert [pair.params.drafter.order for pair in pairs[3:]] == [1, 3]
+    assert_decodes_as_the_target_alone(pairs[-1])
+
+
+def assert_decodes_as_the_target_alone(pair):
+    """Three sentences at once; returns what came out."""
+    settings = sd.DecodeSettings(gamma=3, max_new_tokens=12)
+    decode = functools.partial(sd.generate, pair, SENTENCES[:3], settings, seed=0)
+    out, base = decode(), decode(method="autoregressive")
+    np.testing.assert_array_equal(out.tokens, base.tokens)
+    assert out.stats.drafted.sum() > 0
+    return out
+
+
+def test_copying_reads_the_encoders_input(folder, tokenizer):
+    out = assert_decodes_as_the_target_alone(sd.load_pair(folder, drafter="copying"))
+    for row, text in enumerate(SENTENCES[:3]):
+        source, sequence = tokenizer.encode(text), [0, *out.tokens[row].tolist()]
+        at = 1
+        for step in np.flatnonzero(out.infos.num_emitted[:, row]):
+            expected = reference.copied(source, sequence[:at], min(3, 12 - at))
+            assert out.infos.gamma[step, row] == len(expected)
+            found = out.infos.drafted[step, row, : len(expected)]
+            assert found.tolist() == expected
+            at += int(out.infos.num_emitted[step, row])
+
+
+def test_a_drafter_that_is_not_there_is_named_with_what_there_is(folder, tokenizer):
+    with pytest.raises(sd.PairError, match="no drafter 'copy': .* ngram:FILE, .*copyi"):
+        sd.load_pair(folder, drafter="copy")
+    with pytest.raises(sd.CheckpointError, match="nowhere.safetensors"):
+        sd.load_pair(folder, drafter="ngram:nowhere.safetensors")
+    file = folder / "small.safetensors"
+    ngram.save(file, fit_ngram([[2, 3]], VOCAB_SIZE - 1), tokenizer)
+    with pytest.raises(sd.PairError, match=f"{VOCAB_SIZE - 1} ids"):
+        sd.load_pair(folder, drafter=f"ngram:{file}")
 
 
 def test_different_pieces_are_refused(folder):

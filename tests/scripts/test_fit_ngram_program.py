@@ -1,0 +1,64 @@
+"""The program as users run it: in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import specdec_jax as sd
+from specdec_jax.data.tokenizer import TOKENIZER_FILE
+from specdec_jax.generate import encode
+from tests.tiny_pairs import SENTENCES, VOCAB_SIZE
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def fit(*args):
+    return subprocess.run(
+        [sys.executable, "scripts/fit_ngram.py", *map(str, args)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_texts_and_their_ids_give_the_same_ngram_and_a_target_takes_it(
+    pair_folder, tiny_pair, tmp_path
+):
+    text, ids = tmp_path / "text", tmp_path / "ids"
+    text.write_text("\n".join([SENTENCES[0], "", *SENTENCES[1:]]) + "\n")
+    rows = encode(tiny_pair, SENTENCES)
+    ids.write_text("\n".join(" ".join(map(str, row)) for row in rows) + "\n")
+    written = []
+    for source in (text, ids):
+        written.append(tmp_path / f"{source.name}.safetensors")
+        tokenizer = f"--tokenizer={pair_folder / TOKENIZER_FILE}"
+        source = f"--{'text' if source is text else 'tokens'}={source}"
+        done = fit(source, tokenizer, "--order=3", f"--out={written[-1]}")
+        assert done.returncode == 0, done.stderr
+        assert "order 3: " in done.stdout and str(written[-1]) in done.stdout
+    assert written[0].read_bytes() == written[1].read_bytes()
+    pair = sd.load_pair(pair_folder, drafter=f"ngram:{written[0]}")
+    assert pair.params.drafter.order == 3
+    settings = sd.DecodeSettings(gamma=2, max_new_tokens=6)
+    assert sd.generate(pair, ["a dog"], settings, seed=0).stats.drafted.sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--text=x", "--tokens=y"], "--text or --tokens"),
+        (["--text=x", f"--vocab_size={VOCAB_SIZE}"], "--tokenizer is missing"),
+        (["--tokens={bad}", f"--vocab_size={VOCAB_SIZE}"], "bad:2: no list of ids"),
+    ],
+)
+def test_bad_input_is_one_clear_line(args, words, tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_text("3 4\n3 four\n")
+    args = [arg.format(bad=bad) for arg in args]
+    done = fit(f"--out={tmp_path / 'out.safetensors'}", *args)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ") and words in done.stderr
+    assert not (tmp_path / "out.safetensors").exists()
