@@ -146,7 +146,8 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
     baseline = runs[0].tokens_per_second
     ours = runs[gamma].tokens_per_second
     stats = DecodeStats.pooled(runs[gamma].stats)
-    alpha = float(stats.alpha)
+    # No guess tested, as when nothing is found to copy: none stood.
+    alpha, counted = np.nan_to_num([stats.alpha, stats.acceptance_rate]).tolist()
     step = float(np.median(costs.target))
     c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
     fixed_costs = tuple(float(np.median(costs.once(g))) for g in (0, gamma))
@@ -158,8 +159,9 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
         "temperature": temperature,
         "gamma": gamma,
         "alpha": alpha,
-        "alpha_counted": float(stats.acceptance_rate),
+        "alpha_counted": counted,
         "tokens_per_target_run": float(stats.tokens_per_call),
+        "guesses_per_target_run": float(stats.drafted / stats.target_calls),
         "c": c,
         "c_spread": _spread(costs.c()),
         "verify_cost": v,

@@ -17,6 +17,7 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.state import LoopState
 from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.experiments.draft_cost import draft_loops, seconds_per_guess
 from specdec_jax.generate import Job, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
@@ -31,7 +32,7 @@ class Costs:
 
     Attributes:
       target: one step of the baseline: a target run of one token, and a draw.
-      draft: one step of the drafter on its own.
+      draft: one guess of the drafter on its own.
       verify: one speculative step with a drafter that costs nothing, for each gamma: a
         target run of gamma + 1 tokens, and verification.
       one_step: a whole decode that ends after one step, for each gamma; 0 stands for
@@ -104,7 +105,9 @@ def measure_costs(
     times = {name: np.array(seconds) for name, seconds in times.items()}
     return Costs(
         target=times["target", 0],
-        draft=times["draft", 0],
+        draft=seconds_per_guess(
+            {name: seconds for (name, _), seconds in times.items()}, max(gammas)
+        ),
         verify={gamma: times["verify", gamma] for gamma in gammas},
         one_step={gamma: times["decode", gamma] for gamma in (0, *gammas)},
     )
@@ -130,16 +133,14 @@ def _programs(
         return dataclasses.replace(whole, rows=rows)
 
     never = -1  # no token ends the rows of a loop
-    target, drafter = (
-        Autoregressive(model, steps, never)
-        for model in (pair.target, pair.drafter.model)
-    )
+    target = Autoregressive(pair.target, steps, never)
     free = ConstantDrafter(pair.target.vocab_size, pair.target.padded_vocab_size)
     programs = {
         ("target", 0): loop(target, pair.params.target),
-        ("draft", 0): loop(drafter, pair.params.drafter),
         ("decode", 0): one_step(0),
     }
+    for name, drafting in draft_loops(pair, max(gammas), steps, never).items():
+        programs[name, 0] = loop(*drafting)
     for gamma in gammas:
         verify = Speculative(pair.target, free, gamma, steps, never)
         params = PairParams(pair.params.target, {})

@@ -4,6 +4,8 @@ import json
 import numpy as np
 import pytest
 
+import specdec_jax as sd
+from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
 from specdec_jax.experiments.cost import predict_speedup
@@ -97,3 +99,17 @@ def test_both_estimates_of_alpha_are_rates(records):
         assert 0 <= r["alpha"] <= 1
         assert 0 <= r["alpha_counted"] <= 1
         assert np.isfinite(r["speedup"])
+
+
+def test_a_drafter_without_a_network_is_measured_too(pair_folder):
+    """One that finds nothing to copy has no alpha, and its record is still whole."""
+    found = sd.load_pair(pair_folder, drafter="repeat_last")
+    nothing = CopyingDrafter(50, 56, min_match=8)
+    pairs = [found, dataclasses.replace(found, drafter=nothing)]
+    config = dataclasses.replace(CONFIG, gammas=(2,), temperatures=(0.0,), repeats=1)
+    for pair in pairs:
+        (record,) = benchmark(pair, encode(pair, SENTENCES[:1]), config)
+        assert set(record) >= KEYS
+        assert json.loads(json.dumps(record, allow_nan=False))
+        assert 0 <= record["c"] < record["verify_cost"]
+        assert (record["guesses_per_target_run"] > 0) == (pair is found)
