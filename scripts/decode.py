@@ -2,6 +2,8 @@
 
 python scripts/decode.py --gin_file=configs/runs/demo_ende.gin --text="A dog runs."
 python scripts/decode.py --gin_file=configs/runs/ende_small_t0.gin --out=FILE.jsonl ...
+
+A task may be decoded by several processes; process 0 writes the file.
 """
 
 import sys
@@ -9,7 +11,13 @@ import sys
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import DecodeSettings, SettingsError, gin_bindings, load_pair
+from specdec_jax import (
+    DecodeSettings,
+    SettingsError,
+    gin_bindings,
+    load_pair,
+    process_flags,
+)
 from specdec_jax.data.text import read_lines
 from specdec_jax.experiments.decode_run import DecodeRun
 from specdec_jax.experiments.records import RecordFile
@@ -49,9 +57,41 @@ def _read_inputs():
     return read_lines(_INPUT.value)
 
 
+def _decode_task(console, processes):
+    """Returns the records, in the process that writes them."""
+    if not _OUT.value:
+        raise SettingsError("a task is decoded into a file: give --out=FILE.jsonl")
+    with processes.together():
+        records = RecordFile(_OUT.value) if processes.first else None
+        run = gin_bindings.configured(TaskRun)(
+            seed=_SEED.value, method=_METHOD.value, processes=processes
+        )
+    summary = run(records)
+    if records is not None:
+        run.show(summary, records, console)
+    return records
+
+
+def _decode_texts(console, processes):
+    """Returns the records, if they are kept."""
+    if processes.count > 1:
+        raise SettingsError("texts are decoded by one process; several share a task")
+    records = RecordFile(_OUT.value) if _OUT.value else None
+    texts = _read_inputs()
+    run = DecodeRun(
+        pair=gin_bindings.configured(load_pair)(),
+        settings=gin_bindings.configured(DecodeSettings)(),
+        seed=_SEED.value,
+        method=_METHOD.value,
+        compare=_SPEEDUP.value,
+        console=console,
+    )
+    run(texts, records, _FORMAT.value)
+    return records
+
+
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
-    records = RecordFile(_OUT.value) if _OUT.value else None
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
     console = Console(
         force_terminal=terminal,
@@ -59,22 +99,10 @@ def main(_):
         soft_wrap=True,
         record=bool(_SVG.value),
     )
-    if gin_bindings.is_bound("TaskRun.task") and not (_TEXT.value or _INPUT.value):
-        if records is None:
-            raise SettingsError("a task is decoded into a file: give --out=FILE.jsonl")
-        run = gin_bindings.configured(TaskRun)(seed=_SEED.value, method=_METHOD.value)
-        run.show(run(records), records, console)
-    else:
-        texts = _read_inputs()
-        run = DecodeRun(
-            pair=gin_bindings.configured(load_pair)(),
-            settings=gin_bindings.configured(DecodeSettings)(),
-            seed=_SEED.value,
-            method=_METHOD.value,
-            compare=_SPEEDUP.value,
-            console=console,
-        )
-        run(texts, records, _FORMAT.value)
+    texts_given = _TEXT.value or _INPUT.value
+    is_task = gin_bindings.is_bound("TaskRun.task") and not texts_given
+    with process_flags.processes() as processes:
+        records = (_decode_task if is_task else _decode_texts)(console, processes)
     if records is not None:
         gin_bindings.save_operative_config(records.path)
     if _SVG.value:

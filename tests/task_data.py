@@ -1,7 +1,13 @@
-"""Small data of tasks on disk: TFDS folders with the public names, and TSV files."""
+"""Small data of tasks: TFDS folders with the public names, TSV files, and lists."""
 
+import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+
+from specdec_jax.data.tasks import TextTask
+from specdec_jax.data.tokenizer import Tokenizer
 from tests.tiny_pairs import SENTENCES
 
 # With a prefix every source has 49 to 64 ids in the tiny pair's vocabulary, so that all
@@ -57,3 +63,35 @@ def write_tsv(path: Path, pairs) -> str:
     """Pairs, one a line."""
     path.write_text("".join(f"{a}\t{b}\n" for a, b in pairs), "utf-8")
     return str(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class ListTask:
+    """What a `TextTask` needs of a seqio task, for pairs in memory, without seqio."""
+
+    tokenizer: Tokenizer
+    pairs: tuple
+    name: str = "list"
+    splits: tuple = ("test",)
+
+    def get_dataset(self, **_):
+        def rows():
+            for pair in self.pairs:
+                row = {}
+                for side, text in zip(("inputs", "targets"), pair, strict=True):
+                    row[side] = np.asarray(self.tokenizer.encode(text), np.int32)
+                    row[f"{side}_pretokenized"] = text.encode()
+                yield row
+
+        return SimpleNamespace(as_numpy_iterator=rows)
+
+    @property
+    def metric_fns(self):
+        return [lambda references, outputs: {"letters": float(len("".join(outputs)))}]
+
+
+def list_task(tokenizer: Tokenizer, pairs=TRANSLATIONS) -> TextTask:
+    """A task of pairs in memory; its sources have one length bucket, as with PREFIX."""
+    pairs = tuple((PREFIX + a, b) for a, b in pairs)
+    lengths = {"inputs": 512, "targets": 512}
+    return TextTask(ListTask(tokenizer, pairs), str(tokenizer.path), lengths)

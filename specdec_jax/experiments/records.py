@@ -1,5 +1,7 @@
 """Records: one JSON line a result, with all that is needed to make it again."""
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -42,14 +44,14 @@ class RecordFile:
         lines is left as it is.
 
         Raises:
-          DataError: it cannot be written, or holds something else than JSON lines.
+          DataError: it cannot be written, holds something else than JSON lines, or is
+            another run's for now (`alone`).
         """
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8"):
-                pass
-            self._mend()
+            with self.alone():
+                self._mend()
         except OSError as error:
             raise DataError(f"cannot write records to {path}: {error}") from error
 
@@ -105,6 +107,25 @@ class RecordFile:
                     f"{self.path}:{number} has {name} {_short(found)} and this run "
                     f"{_short(expected)}: give the records another name"
                 )
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps other runs from appending meanwhile; a kill ends that too.
+
+        Raises:
+          DataError: another run appends already.
+        """
+        with self.path.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DataError(
+                    f"another run appends to {self.path}: wait for its end, or give "
+                    "the records another name"
+                ) from error
+            except OSError:
+                pass  # a network disk without locks
+            yield
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes one line, and has it on the disk before it returns."""

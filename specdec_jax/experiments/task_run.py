@@ -1,6 +1,9 @@
 """Decoding a task's split with a pair: a line a row on disk, then the task's scores."""
 
+import contextlib
 import dataclasses
+import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -13,6 +16,7 @@ from specdec_jax.data.tasks import DecodeBatch, Example, TextTask, decode_batche
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
+from specdec_jax.distributed import Processes
 from specdec_jax.errors import DataError, PairError, SettingsError
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import collect, prepare_tokens
@@ -33,12 +37,18 @@ class TaskRun:
     A row's draws are derived from its place in the split, so that its output depends
     neither on the batch size nor on where a run was stopped.
 
+    Several processes go in rounds: each decodes a batch of its own, with its own
+    devices, and process 0 writes what all of them decoded, in order. So the file holds
+    the first rows of the split at any time, and a run that goes on may have another
+    number of processes.
+
     Attributes:
       pair, settings, seed, method: as in `generate`; each setting is one for all rows.
       task: what to decode; its vocabulary is the pair's.
       split: of the task.
       batch_size: rows decoded together.
       limit: take the first so many rows only.
+      processes: those that work on this run; all have the same of everything else.
 
     Raises:
       SettingsError: a setting is a sequence.
@@ -53,6 +63,7 @@ class TaskRun:
     seed: int = 0
     method: str = "speculative"
     limit: int | None = None
+    processes: Processes = Processes()
 
     def __post_init__(self):
         for name, value in dataclasses.asdict(self.settings).items():
@@ -64,11 +75,12 @@ class TaskRun:
                 f"({self.pair.tokenizer.path}): give the task the pair's"
             )
 
-    def __call__(self, records: RecordFile) -> dict[str, Any]:
+    def __call__(self, records: RecordFile | None) -> dict[str, Any]:
         """Decodes all rows that `records` does not hold yet, and scores all of them.
 
         Args:
-          records: appended to, a line a row, in order.
+          records: appended to, a line a row, in order; process 0 has it, and the others
+            have None.
 
         Returns:
           What is also written beside the records, to a file that ends in
@@ -77,19 +89,25 @@ class TaskRun:
 
         Raises:
           DataError: there is no such split, no such data, or `records` holds something
-            else than the first rows of this run.
+            else than the first rows of this run, or another run appends to it; or the
+            processes have not the same data or settings.
         """
-        examples = self.task.examples(self.split, self.limit)
-        done = self._already_done(examples, records)
-        with progress_bar(f"{self.task.name}, {self.split}") as bar:
-            progress = bar.add_task("", total=len(examples), completed=done)
-            for batch in decode_batches(examples, self.batch_size, done):
-                for record in self._decode(batch):
-                    records.append(record)
-                    bar.update(progress, advance=1)
-        summary = self._summary(list(records))
-        _write_whole(scores_path(records), summary)
-        return summary
+        summary = None
+        with contextlib.ExitStack() as stack:
+            with self.processes.together():
+                examples = self.task.examples(self.split, self.limit)
+                done = 0
+                if records is not None:
+                    stack.enter_context(records.alone())
+                    done = self._already_done(examples, records)
+            self._require_the_same(examples)
+            done = self.processes.gather(done)[0]
+            self._decode_from(done, examples, records)
+            with self.processes.together():
+                if records is not None:
+                    summary = self._summary(list(records))
+                    _write_whole(scores_path(records), summary)
+        return self.processes.gather(summary)[0]
 
     def show(
         self, summary: dict[str, Any], records: RecordFile, console: Console
@@ -102,6 +120,27 @@ class TaskRun:
             f"{summary['tokens_per_call']:.2f} tokens a run"
         )
         console.print(f"also in {scores_path(records)}")
+
+    def _decode_from(
+        self, done: int, examples: Sequence[Example], records: RecordFile | None
+    ) -> None:
+        """Round after round; a batch is the work of one process.
+
+        A model that is sharded over processes needs all of them in each batch: then a
+        round is one batch, and each process tells the rows that it holds.
+        """
+        batches = list(decode_batches(examples, self.batch_size, done))
+        first, count = self.processes.index, self.processes.count
+        with progress_bar(f"{self.task.name}, {self.split}") as bar:
+            bar.disable = not self.processes.first
+            progress = bar.add_task("", total=len(examples), completed=done)
+            for start in range(0, len(batches), count):
+                mine = batches[start : start + count][first : first + 1]
+                rows = [row for batch in mine for row in self._decode(batch)]
+                for record in itertools.chain(*self.processes.gather(rows)):
+                    if records is not None:
+                        records.append(record)
+                    bar.update(progress, advance=1)
 
     def _decode(self, batch: DecodeBatch) -> Iterator[dict[str, Any]]:
         """The records of a batch's rows; padding rows stop at once and give none."""
@@ -139,6 +178,24 @@ class TaskRun:
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
         }
+
+    def _require_the_same(self, examples: Sequence[Example]) -> None:
+        """Raises DataError unless all processes are about to do one run."""
+        if self.processes.count == 1:
+            return
+        rows = json.dumps([(row.inputs, row.source, row.target) for row in examples])
+        run = self._identity() | {
+            "batch_size": self.batch_size,
+            "rows": hashlib.sha256(rows.encode()).hexdigest(),
+        }
+        runs = self.processes.gather(run)
+        for index, other in enumerate(runs):
+            for name, value in runs[0].items():
+                if other[name] != value:
+                    raise DataError(
+                        f"process {index} has other {name} than process 0: give all "
+                        "the same data and settings"
+                    )
 
     def _already_done(self, examples: Sequence[Example], records: RecordFile) -> int:
         done = 0

@@ -54,6 +54,18 @@ def test_an_unwritable_place_is_named(tmp_path):
             RecordFile(path)
 
 
+def test_a_file_that_another_run_appends_to_is_refused_until_it_ends(tmp_path):
+    records = RecordFile(tmp_path / "records.jsonl")
+    with records.alone():
+        records.append({"n": 1})
+        with records.path.open("a") as file:
+            file.write('{"n": ')  # the other run is in the middle of a line
+        with pytest.raises(DataError, match="another run appends to .*records.jsonl"):
+            RecordFile(records.path)
+        assert records.path.read_text().endswith('{"n": ')
+    assert list(RecordFile(records.path)) == [{"n": 1}]
+
+
 def test_the_environment_names_versions_and_device():
     found = environment()
     assert set(found["versions"]) >= {"python", "jax", "specdec_jax"}
