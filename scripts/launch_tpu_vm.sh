@@ -1,0 +1,321 @@
+#!/usr/bin/env bash
+# Runs a gin file on a Cloud TPU VM or pod slice, and brings its records back.
+#
+#   bash scripts/launch_tpu_vm.sh --type=v4-8 --zone=us-central2-b \
+#       --gin_file=configs/runs/ende_small_t0.gin --out=records/ende.jsonl \
+#       -- --gin.TARGET_CHECKPOINT=gs://BUCKET/xxl --gin.VOCABULARY=gs://BUCKET/spiece.model
+#
+# Steps: create the VM (or reuse it), install on all workers, run on all workers, fetch
+# the records. The same command again goes on where it was stopped, on the same VM or on
+# a new one. All that comes after -- goes to the program.
+#
+#   --name=NAME        of the VM (specdec)
+#   --type=TYPE        accelerator type, as v4-8, v5litepod-16, v5p-8, v6e-8 (v4-8)
+#   --project=, --zone=    if not given, those that gcloud is configured with
+#   --runtime=VERSION  of the VM; worked out from the type if not given
+#   --spot             cheaper, and may be preempted at any time
+#   --queued           wait in the queue of queued resources until there is a TPU
+#   --gin_file=FILE    what to run; may be given repeatedly
+#   --program=NAME     decode (a task, on all workers) or benchmark (on one) (decode)
+#   --out=FILE.jsonl   the records, in the checkout here and there (records/NAME.jsonl)
+#   --fetch_every=S    seconds between looks at the records while it runs (300)
+#   --restarts=N       make a preempted VM anew, so often, and go on (0)
+#   --steps=LIST       of create,install,run,fetch,delete; the first four if not given
+#   --delete           also delete the VM in the end, if all went well
+#   --dry_run          print every command, and do nothing
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/gcloud_tpu.sh
+exec 3>&1
+
+name=specdec type=v4-8 project='' zone='' runtime='' program=decode out=''
+spot='' queued='' dry_run='' steps=create,install,run,fetch restarts=0
+fetch_every=300 poll=20 fetcher=''
+gin_files=() program_args=()
+
+read_flags() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --name=?*) name=${1#*=} ;;
+        --type=?*) type=${1#*=} ;;
+        --project=?*) project=${1#*=} ;;
+        --zone=?*) zone=${1#*=} ;;
+        --runtime=?*) runtime=${1#*=} ;;
+        --program=?*) program=${1#*=} ;;
+        --out=?*) out=${1#*=} ;;
+        --gin_file=?*) gin_files+=("$1") ;;
+        --fetch_every=?*) fetch_every=${1#*=} ;;
+        --restarts=?*) restarts=${1#*=} ;;
+        --poll=?*) poll=${1#*=} ;; # seconds between looks at a VM that is being made
+        --steps=?*) steps=${1#*=} ;;
+        --spot) spot=--spot ;;
+        --queued) queued=yes ;;
+        --delete) steps+=,delete ;;
+        --dry_run) dry_run=yes ;;
+        --help | -h)
+            sed -n '2,/^set -/s/^# \{0,1\}//p' "scripts/${0##*/}"
+            exit 0
+            ;;
+        --)
+            shift
+            program_args=("$@")
+            break
+            ;;
+        *) die "unknown flag $1: see --help; what is for the program comes after --" ;;
+        esac
+        shift
+    done
+}
+
+does() { case ",$steps," in *,$1,*) return 0 ;; *) return 1 ;; esac }
+
+check_flags() {
+    local step file
+    for step in ${steps//,/ }; do
+        case $step in
+        create | install | run | fetch | delete) ;;
+        *) die "unknown step $step: give some of create,install,run,fetch,delete" ;;
+        esac
+    done
+    case $program in
+    decode | benchmark) ;;
+    *) die "--program must be decode or benchmark, not $program" ;;
+    esac
+    : "${out:=records/$name.jsonl}"
+    case $out in
+    /* | ../* | */../*) die "--out must be inside the checkout, as records/$name.jsonl" ;;
+    *.jsonl) ;;
+    *) die "--out must end in .jsonl, not $out" ;;
+    esac
+    case $restarts$fetch_every$poll in
+    *[!0-9]*) die "--restarts and --fetch_every must be whole numbers" ;;
+    esac
+    if does run && [ ${#gin_files[@]} -eq 0 ]; then
+        die "there is nothing to run: give --gin_file=FILE"
+    fi
+    for file in ${gin_files[@]+"${gin_files[@]}"}; do
+        [ -f "${file#*=}" ] || die "there is no gin file ${file#*=} in the checkout"
+    done
+    [ -n "$runtime" ] || runtime=$(runtime_of "$type")
+}
+
+# Sets project and zone, or says how to.
+find_place() {
+    if command -v gcloud >/dev/null; then
+        [ -n "$project" ] || project=$(configured project)
+        [ -n "$zone" ] || zone=$(configured compute/zone)
+    elif [ -z "$dry_run" ]; then
+        die "gcloud is not installed: see https://cloud.google.com/sdk/docs/install"
+    fi
+    [ -n "$project" ] ||
+        die "no project: give --project=ID, or: gcloud config set project ID"
+    [ -n "$zone" ] ||
+        die "no zone: give --zone=ZONE, or: gcloud config set compute/zone ZONE"
+}
+
+step() {
+    if [ -n "$dry_run" ]; then
+        echo "# $*" >&3
+    else
+        say "$*"
+    fi
+}
+
+create() {
+    local state
+    step "the VM $name: create it, unless it is there"
+    state=$(vm_state)
+    case $state in
+    PREEMPTED | TERMINATED)
+        say "$name was preempted: it is deleted, and made anew"
+        delete
+        state=ABSENT
+        ;;
+    esac
+    if [ "$state" = READY ]; then
+        say "$name is there, and is reused"
+    elif [ -n "$queued" ]; then
+        create_queued
+    elif [ "$state" = ABSENT ]; then
+        ask tpu-vm create "$name" "--accelerator-type=$type" "--version=$runtime" \
+            ${spot:+"$spot"}
+    else
+        wait_until READY "$state" vm_state
+    fi
+}
+
+create_queued() {
+    local state
+    state=$(queue_state)
+    case $state in
+    SUSPENDED | FAILED)
+        say "the queued resource $name is $state: it is deleted, and asked for anew"
+        delete
+        state=ABSENT
+        ;;
+    esac
+    if [ "$state" = ABSENT ]; then
+        ask queued-resources create "$name" "--node-id=$name" \
+            "--accelerator-type=$type" "--runtime-version=$runtime" ${spot:+"$spot"}
+        [ -z "$dry_run" ] || return 0
+        state=$(queue_state)
+    fi
+    wait_until ACTIVE "$state" queue_state
+}
+
+wait_until() { # STATE STATE_NOW HOW_TO_LOOK
+    local state=$2 before=''
+    while [ "$state" != "$1" ]; do
+        case $state in
+        CREATING | STARTING | RESTARTING | REPAIRING | REIMAGING) ;;
+        ACCEPTED | PROVISIONING | WAITING_FOR_RESOURCES) ;;
+        *)
+            die "$name is in state $state, and no TPU comes of that; delete it with" \
+                "--steps=delete, then try again, perhaps with another zone or type"
+            ;;
+        esac
+        [ "$state" = "$before" ] || say "$name is in state $state; waiting"
+        before=$state
+        sleep "$poll"
+        state=$("$3")
+    done
+}
+
+on_workers() { # WORKERS COMMAND
+    tpu tpu-vm ssh "$name" "--worker=$1" "--command=$2"
+}
+
+install() {
+    local archive=$temporary/specdec_jax.tar.gz unpacked=specdec_jax
+    step "install on all workers"
+    act tar -czf "$archive" --exclude=./.git --exclude=./.venv --exclude=./data \
+        --exclude=./records --exclude=./runs --exclude=__pycache__ .
+    tpu tpu-vm scp "$archive" "$name:" --worker=all || broken "copying the checkout"
+    on_workers all "mkdir -p $unpacked && tar -xzf specdec_jax.tar.gz -C $unpacked && \
+bash $unpacked/scripts/tpu_worker.sh install" || broken installing
+    if [ -f "$out" ]; then # the run goes on with them, unless the VM has more
+        tpu tpu-vm scp "$out" "$name:specdec_jax.records.jsonl" --worker=0 ||
+            broken "copying the records"
+    fi
+}
+
+run() {
+    local status=0 args
+    args=("$program" "$out" ${gin_files[@]+"${gin_files[@]}"})
+    [ "$program" != decode ] || args+=(--multihost)
+    args+=(${program_args[@]+"${program_args[@]}"})
+    step "run on all workers"
+    if [ -z "$dry_run" ]; then
+        trap stop_fetching EXIT
+        fetch_now_and_then >/dev/null 2>&1 &
+        fetcher=$!
+    fi
+    on_workers all "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
+        status=$?
+    stop_fetching
+    if [ $status -ne 0 ]; then
+        fetch || true
+        broken running
+    fi
+}
+
+# A preempted VM takes its disk with it.
+fetch_now_and_then() {
+    trap 'kill $!; exit' TERM
+    while kill -0 $$; do
+        sleep "$fetch_every" &
+        wait $!
+        fetch || true
+    done
+}
+
+stop_fetching() {
+    [ -z "$fetcher" ] || { kill "$fetcher" && wait "$fetcher"; } 2>/dev/null || true
+    fetcher=''
+}
+
+# Brings the records and what lies beside them; of two the longer is kept.
+fetch() {
+    local folder=$temporary/fetched file
+    act mkdir -p "$folder" "$(dirname "$out")" || return 1
+    tpu tpu-vm scp "$name:specdec_jax/${out%.jsonl}.*" "$folder" --worker=0 || return 1
+    [ -z "$dry_run" ] || return 0
+    for file in "$folder"/*; do
+        if [ "${file##*/}" != "${out##*/}" ] || ! [ -f "$out" ] ||
+            [ "$(wc -c <"$file")" -ge "$(wc -c <"$out")" ]; then
+            mv "$file" "$(dirname "$out")/" || return 1
+        fi
+    done
+}
+
+delete() {
+    local status=0
+    if [ -n "$queued" ]; then
+        ask queued-resources delete "$name" --force || status=$?
+    else
+        ask tpu-vm delete "$name" || status=$?
+    fi
+    [ $status -eq 0 ] || say "there was no $name to delete"
+}
+
+# A step on the workers failed: 3 is that the VM is gone.
+broken() {
+    local state
+    state=$(vm_state)
+    if [ "$state" = READY ]; then # a preemption takes a while to be told
+        sleep "$poll"
+        state=$(vm_state)
+    fi
+    case $state in ABSENT | PREEMPTED | TERMINATED) exit 3 ;; esac
+    still_there
+    die "$1 failed on a worker, and $name is in state $state: see above. The same" \
+        "command goes on where it was."
+}
+
+still_there() {
+    say "$name costs money until it is deleted: $(quote bash "$0" "--name=$name" \
+        "--project=$project" "--zone=$zone" ${queued:+--queued} --steps=delete)"
+}
+
+work() {
+    ! does create || create
+    ! does install || install
+    ! does run || run
+}
+
+main() {
+    local left status
+    read_flags "$@"
+    check_flags
+    find_place
+    temporary=$(mktemp -d "${TMPDIR:-/tmp}/launch_tpu_vm.XXXXXX")
+    trap 'rm -rf "$temporary"' EXIT
+    for ((left = restarts; ; left--)); do
+        set +e # or a failure in there would go on
+        (
+            set -e
+            work
+        )
+        status=$?
+        set -e
+        [ $status -eq 3 ] || break
+        [ "$left" -gt 0 ] ||
+            die "$name was preempted, or is gone. The records so far are in $out, and the" \
+                "same command makes it anew and goes on; --restarts=N does so by itself."
+        say "$name was preempted, or is gone; $left restarts are left"
+    done
+    [ $status -eq 0 ] || exit $status
+    if does fetch; then
+        step "fetch the records"
+        fetch || die "the records could not be fetched and are still on $name: try again" \
+            "with --steps=fetch"
+    fi
+    if does delete; then
+        step "delete the VM"
+        delete
+    elif [ -z "$dry_run" ]; then
+        still_there
+    fi
+}
+
+main "$@"

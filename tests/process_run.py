@@ -1,0 +1,78 @@
+"""A process that decodes a list task with a pair folder, and may kill itself.
+
+python process_run.py PAIR_FOLDER FILE.jsonl ID COUNT PORT [POINT TIMES]
+
+POINT is "append" (after half a line), "decode" or "gather": the process kills itself
+the TIMES-th time it comes there. With "fail" it raises an error when it is to decode,
+and with "idle" it has decoded nothing.
+"""
+
+import os
+import signal
+import sys
+
+import specdec_jax as sd
+from specdec_jax import distributed
+from specdec_jax.experiments.records import RecordFile
+from specdec_jax.experiments.task_run import TaskRun
+from tests.task_data import list_task
+
+SETTINGS = sd.DecodeSettings(gamma=2, temperature=1.0, max_new_tokens=12)
+
+
+def kill_at(times: int, method, act):
+    """`method`, but for its `times`-th call, which ends in `act`."""
+    calls = iter(range(1, 1 << 30))
+
+    def counted(*args):
+        if next(calls) == times:
+            act(*args)
+        return method(*args)
+
+    return counted
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_in_a_line(records, record):
+    with records.path.open("a", encoding="utf-8") as file:
+        file.write('{"index": ')
+    die()
+
+
+def fail(*_):
+    raise sd.DataError("no more")
+
+
+def idle(*_):
+    TaskRun._decode = lambda self, batch: []
+
+
+POINTS = {
+    "append": (RecordFile, "append", die_in_a_line),
+    "decode": (TaskRun, "_decode", die),
+    "fail": (TaskRun, "_decode", fail),
+    "idle": (distributed.Processes, "together", idle),
+    "gather": (distributed.Processes, "gather", die),
+}
+
+
+def main(folder, out, process_id, count, port, point=None, times="0"):
+    if point:
+        owner, name, act = POINTS[point]
+        setattr(owner, name, kill_at(int(times), getattr(owner, name), act))
+    meeting = (f"localhost:{port}", int(count), int(process_id))
+    with distributed.joined(*meeting) as processes:
+        pair = sd.load_pair(folder)
+        task = list_task(pair.tokenizer)
+        run = TaskRun(pair, task, SETTINGS, batch_size=1, processes=processes)
+        run(RecordFile(out) if processes.first else None)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except sd.SpecdecError as error:
+        raise SystemExit(f"error: {error}") from error
