@@ -82,13 +82,7 @@ class RecordFile:
             yield self._parse(line, number)
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise DataError(f"{self.path}:{number} is not JSON: {error}") from error
-        if not isinstance(record, dict):
-            raise DataError(f"{self.path}:{number} is not a JSON object")
-        return record
+        return parse_record(line, f"{self.path}:{number}")
 
     def require(
         self, number: int, record: dict[str, Any], wanted: dict[str, Any]
@@ -133,6 +127,25 @@ class RecordFile:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def parse_record(content: bytes, place: str) -> dict[str, Any]:
+    """One record of JSON.
+
+    Args:
+      content: a line, or a whole file of one record.
+      place: where it is, for the error.
+
+    Raises:
+      DataError: it is something else.
+    """
+    try:
+        record = json.loads(content)
+    except ValueError as error:
+        raise DataError(f"{place} is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise DataError(f"{place} is not a JSON object")
+    return record
 
 
 def _short(value: Any) -> str:

@@ -42,6 +42,23 @@ def lenient_alpha(p: Distribution, q: Distribution, lenience: Numbers) -> Answer
     return _float(np.sum(np.minimum(p / l[..., None], q), axis=-1))
 
 
+def lenient_greedy_alpha(p: Distribution, q: Distribution, lenience: Numbers) -> Answer:
+    """Whether the guess argmax q stands at temperature 0 under lenience, 0 or 1 (A.5).
+
+    p and q are the models' own, of temperature 1: x stands if p(x) >= l max p (the
+    printed <= is a misprint), and at l = 1 only the argmax does, of tied ids the
+    lowest. Its mean is alpha. Of p = .5 .3 .2 and q = .2 .5 .3, l = .5 lets the guess
+    stand and l = .7 does not.
+    """
+    p, q = _distributions(p, q)
+    l = np.asarray(lenience, float)  # noqa: E741, the paper's letter
+    _check(np.all((l > 0) & (l <= 1)), "lenience must be in (0, 1]", lenience)
+    guess = np.argmax(q, axis=-1)
+    p_guess = np.take_along_axis(p, guess[..., None], axis=-1)[..., 0]
+    is_close = (l < 1) & (p_guess >= l * np.max(p, axis=-1))
+    return _float(np.where(is_close | (guess == np.argmax(p, axis=-1)), 1.0, 0.0))
+
+
 def rejection_sampling_acceptance(p: Distribution, q: Distribution) -> Answer:
     """sum_x p(x) min_x' q(x')/p(x') <= beta, non-iterative rejection sampling (A.2).
 

@@ -1,0 +1,159 @@
+"""The records that the report is made from: which keys it reads, and where they are.
+
+A record's kind is told by the keys that it has; it may have more. Files of anything
+else may lie beside them. Nothing here writes.
+
+  benchmark   scripts/benchmark.py      a pair's alpha, costs and speedup
+  alpha       scripts/measure_alpha.py  mean of sum_x min(p/l, q) on the target's text
+  rejection   scripts/reproduce.py      alpha beside rejection sampling's (appendix A.2)
+  roofline    scripts/compile_ahead.py  costs and speedup that a TPU's peaks give
+  trace       scripts/reproduce.py      what became of each guess of one output
+  scores      scripts/decode.py         a task's scores, in a file `*.scores.json`
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from specdec_jax.errors import DataError
+from specdec_jax.experiments.records import parse_record
+from specdec_jax.typing import Any
+
+# The first kind whose keys a record has all is its kind.
+KEYS = {
+    "rejection": ("pair", "drafter", "temperature", "alpha", "rejection_alpha"),
+    "alpha": (
+        *("pair", "drafter", "temperature", "top_k", "top_p", "lenience"),
+        *("alpha", "alpha_interval", "tokens"),
+    ),
+    "roofline": ("run", "topology", "chips", "c", "v", "predicted_speedup"),
+    "benchmark": (
+        *("pair", "temperature", "gamma", "alpha", "c", "verify_cost"),
+        *("predicted_speedup", "speedup"),
+    ),
+    "trace": ("pair", "text", "gamma", "temperature", "seed", "lines"),
+    "scores": ("pair", "settings", "scores", "rows"),
+}
+# The pair's name for what makes a record of its kind, and the line's for the paper's.
+COMMANDS = {
+    "benchmark": "python scripts/benchmark.py --gin_file=configs/runs/demo_ende.gin "
+    "--out=records/demo_ende.jsonl",
+    "line": "python scripts/benchmark.py --gin_file=configs/runs/RUN.gin "
+    "--gin.TARGET_CHECKPOINT=FOLDER --gin.DRAFTER_CHECKPOINT=FOLDER "
+    "--gin.VOCABULARY=FILE --out=records/RUN.jsonl",
+    "alpha": "python scripts/measure_alpha.py "
+    "--gin_file=configs/runs/demo_ende.gin --out=records/alpha.jsonl",
+    "roofline": "python scripts/compile_ahead.py --gin_file=configs/runs/RUN.gin "
+    "--topology=v4 --chips=1 --out=records/roofline.jsonl",
+    "scores": "python scripts/decode.py --gin_file=configs/runs/tsv.gin "
+    "--gin.TSV=FILE.tsv --gin.VOCABULARY=FILE --gin.DecodeSettings.lenience=0.5 "
+    "--out=records/lenience_0.5.jsonl",
+    "reproduce": "python scripts/reproduce.py --what=all",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A record, and the file that it was found in."""
+
+    record: dict[str, Any]
+    path: Path
+
+    def __getitem__(self, key: str) -> Any:
+        return self.record[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.record.get(key, default)
+
+    @property
+    def made_on(self) -> str:
+        """The device and the version of JAX, as far as the record says."""
+        device = self.get("device", {})
+        parts = [device.get("kind", "a device not named")]
+        if device.get("platform") == "cpu":
+            parts.append(f"{device.get('cpu_cores')} cores")
+        version = self.get("versions", {}).get("jax")
+        return ", ".join(parts + ([f"jax {version}"] if version else []))
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """All records, by kind, in the order in which they were found."""
+
+    found: dict[str, list[Found]]
+
+    @classmethod
+    def read(cls, places: Sequence[str | os.PathLike]) -> "Evidence":
+        """Reads files, and the `.jsonl` and `.scores.json` files of folders.
+
+        Args:
+          places: where records of one key are told twice, the earlier place wins.
+
+        Raises:
+          DataError: a place does not exist, or holds something else than records.
+        """
+        found = {kind: [] for kind in KEYS}
+        for place in places:
+            for path in _files(Path(place)):
+                for record in _read(path):
+                    kind = kind_of(record)
+                    if kind is not None:
+                        found[kind].append(Found(record, path))
+        return cls(found)
+
+    def of(self, kind: str, **wanted: Any) -> list[Found]:
+        """The records of a kind in which all keys have the wanted values."""
+        return [
+            found
+            for found in self.found[kind]
+            if all(found.get(key) == value for key, value in wanted.items())
+        ]
+
+    def distinct(self, kind: str, *keys: str) -> list[Found]:
+        """The first record for each value of the keys together, in order of them.
+
+        Of alpha records and their like, that is the one of the most tokens.
+        """
+        by_size = sorted(self.found[kind], key=lambda found: -found.get("tokens", 0))
+        first = {}
+        for found in by_size:
+            first.setdefault(tuple(found[key] for key in keys), found)
+        return [first[key] for key in sorted(first, key=_order)]
+
+
+def kind_of(record: dict[str, Any]) -> str | None:
+    """Which kind a record is, by its keys; None if none of ours."""
+    for kind, keys in KEYS.items():
+        if all(key in record for key in keys):
+            return kind
+    return None
+
+
+def _order(key: tuple) -> tuple:
+    """Sorts keys of unlike types: numbers by value, all else by how it is written."""
+    return tuple(
+        (0, part, "") if isinstance(part, int | float) else (1, 0, str(part))
+        for part in key
+    )
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.exists():
+        raise DataError(f"no records at {place}")
+    if place.is_file():
+        return [place]
+    return sorted([*place.glob("*.jsonl"), *place.glob("*.scores.json")])
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """A file's records, without touching it: a run may be writing its last line."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read records from {path}: {error}") from error
+    if path.name.endswith(".scores.json"):
+        yield parse_record(content, str(path))
+        return
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        yield parse_record(line, f"{path}:{number}")

@@ -1,0 +1,173 @@
+"""Appendix A on real p and q: lenience (the paper's Table 5) and rejection sampling."""
+
+from specdec_jax.experiments import paper
+from specdec_jax.experiments.evidence import COMMANDS, Evidence, Found
+from specdec_jax.experiments.tables import Column, Kind, Source, Table
+from specdec_jax.sampling import theory
+
+
+def table_5(evidence: Evidence) -> list[Table]:
+    """Alpha and speed by lenience, at temperature 1 and 0."""
+    return [
+        _at_temperature_1(evidence),
+        _at_temperature_0(evidence),
+        _measured(evidence),
+    ]
+
+
+def rejection(evidence: Evidence) -> list[Table]:
+    """Appendix A.2: speculative against rejection sampling, non-iterative."""
+    found = evidence.distinct("rejection", "pair", "drafter", "temperature")
+    rows = [
+        (
+            *(one["pair"], one["drafter"], one["temperature"]),
+            *(one["alpha"], one["alpha_interval"]),
+            *(one["rejection_alpha"], one["rejection_interval"], one["tokens"]),
+        )
+        for one in found
+    ]
+    columns = (
+        *(Column("pair"), Column("M_q"), Column("T", format="g")),
+        Column("Σ min(p, q)", Kind.MEASURED),
+        Column("95%", Kind.MEASURED),
+        Column("Σ p min q/p", Kind.MEASURED, ".3f"),
+        Column("95%", Kind.MEASURED, ".3f"),
+        Column("tokens", Kind.MEASURED, "d"),
+    )
+    notes = (
+        "The share of guesses that stand: by speculative sampling Σ min(p, q), by "
+        "rejection sampling from q Σ p(x) min_x' q(x')/p(x'), which is never more.",
+    )
+    title = "Appendix A.2: speculative against rejection sampling"
+    return [Table(title, columns, rows, notes, Source.of(found, COMMANDS["reproduce"]))]
+
+
+def _at_temperature_1(evidence: Evidence) -> Table:
+    pairs, alphas, found = _measured_alphas(evidence, 1.0)
+    rows = [
+        (
+            *(lenience, *paper.LENIENT_ALPHAS[lenience]),
+            *(paper.LENIENT_SPEEDS[lenience], *alphas[lenience]),
+        )
+        for lenience in paper.LENIENCES
+    ]
+    columns = (
+        Column("l", format="g"),
+        *(Column(f"α, {drafter}", Kind.PAPER) for drafter in paper.LENIENT_DRAFTERS),
+        Column("speed, T5-small", Kind.PAPER, ".1f"),
+        *(Column(f"α, {pair}", Kind.MEASURED) for pair in pairs),
+    )
+    notes = ("The paper: T5-XXL, EnDe. Theorem 3.8 does not give its speeds.",)
+    title = "Table 5: lenience at temperature 1, α = E[Σ min(p/l, q)]"
+    return Table(title, columns, rows, notes, Source.of(found, COMMANDS["alpha"]))
+
+
+def _at_temperature_0(evidence: Evidence) -> Table:
+    pairs, alphas, found = _measured_alphas(evidence, 0.0)
+    gamma, c = paper.LENIENT_GAMMA, paper.LENIENT_C
+    rows = [
+        (
+            *(lenience, alpha, speed, theory.speedup(alpha, gamma, c)),
+            *alphas[lenience],
+        )
+        for lenience, (alpha, speed) in paper.LENIENT_GREEDY.items()
+    ]
+    columns = (
+        Column("l", format="g"),
+        Column("α, T5-small", Kind.PAPER),
+        Column("speed, T5-small", Kind.PAPER, ".1f"),
+        Column("speed, T5-small", Kind.COMPUTED, ".1f"),
+        *(Column(f"α, {pair}", Kind.MEASURED) for pair in pairs),
+    )
+    notes = (
+        f"The paper: T5-XXL, EnDe, c = {c:g}, γ = {gamma}. A guess x stands where "
+        "p(x) ≥ l max p, before standardizing.",
+    )
+    title = "Table 5: lenience at temperature 0"
+    return Table(title, columns, rows, notes, Source.of(found, COMMANDS["alpha"]))
+
+
+def _measured(evidence: Evidence) -> Table:
+    """What lenience does to the pairs measured here, with BLEU where there is one."""
+    alphas, rows, used = _unfiltered(evidence), [], []
+    for one in alphas:
+        key = {"pair": one["pair"], "temperature": one["temperature"]}
+        fastest = max(
+            evidence.of("benchmark", **key), key=lambda b: b["speedup"], default=None
+        )
+        scores = _scores(evidence, one)
+        used += [found for found in (one, scores) if found]
+        rows.append(
+            (
+                *(one["pair"], one["drafter"], one["temperature"], one["lenience"]),
+                *(one["alpha"], one["alpha_interval"], one["tokens"]),
+                *(fastest and fastest["gamma"], fastest and _speed(one, fastest)),
+                scores and scores["scores"].get("bleu"),
+                scores and scores["tokens"] / scores["target_calls"],
+            )
+        )
+    columns = (
+        *(Column("pair"), Column("M_q"), Column("T", format="g")),
+        Column("l", format="g"),
+        *(Column("α", Kind.MEASURED), Column("95%", Kind.MEASURED)),
+        Column("tokens", Kind.MEASURED, "d"),
+        *(Column("γ", format="d"), Column("speed", Kind.PREDICTED)),
+        Column("BLEU", Kind.MEASURED, ".1f"),
+        Column("tokens a run", Kind.MEASURED),
+    )
+    notes = (
+        "Speed: Theorem 3.8 with this α, and with c, v and γ of the pair's fastest "
+        "benchmark record.",
+    )
+    sources = Source.of(used, COMMANDS["alpha"])
+    if not any(_scores(evidence, one) for one in alphas):
+        sources.append(Source("No record of BLEU", COMMANDS["scores"]))
+    title = "Lenience with the pairs measured here"
+    return Table(title, columns, rows, notes, sources)
+
+
+def _measured_alphas(
+    evidence: Evidence, temperature: float
+) -> tuple[list[str], dict[float, list], list[Found]]:
+    """For the paper's leniences: the columns, their alphas, and the records."""
+    found = [one for one in _unfiltered(evidence) if one["temperature"] == temperature]
+    found = [one for one in found if one["lenience"] in paper.LENIENCES]
+    by_key = {(one["pair"], one["drafter"], one["lenience"]): one for one in found}
+    pairs = list(dict.fromkeys((pair, drafter) for pair, drafter, _ in by_key))
+    alphas = {
+        lenience: [
+            by_key[*pair, lenience]["alpha"] if (*pair, lenience) in by_key else None
+            for pair in pairs
+        ]
+        for lenience in paper.LENIENCES
+    }
+    return [", ".join(pair) for pair in pairs], alphas, found
+
+
+def _unfiltered(evidence: Evidence) -> list[Found]:
+    """Alpha records without top-k and top-p, which the paper does not have here."""
+    keys = ("pair", "drafter", "temperature", "lenience", "top_k", "top_p")
+    found = evidence.distinct("alpha", *keys)
+    found = [one for one in found if (one["top_k"], one["top_p"]) == (0, 1)]
+    # By pair and temperature, from no lenience to much, as in the paper.
+    return sorted(
+        found,
+        key=lambda one: (
+            *(one["pair"], one["drafter"], -one["temperature"], -one["lenience"]),
+        ),
+    )
+
+
+def _scores(evidence: Evidence, alpha: Found) -> Found | None:
+    """The scores of a decode with an alpha record's pair, temperature and lenience."""
+    for one in evidence.of("scores", pair=alpha["pair"]):
+        settings = one["settings"]
+        if all(settings.get(k) == alpha[k] for k in ("temperature", "lenience")):
+            return one
+    return None
+
+
+def _speed(alpha: Found, benchmark: Found) -> float:
+    return theory.speedup(
+        alpha["alpha"], benchmark["gamma"], benchmark["c"], benchmark["verify_cost"]
+    )
