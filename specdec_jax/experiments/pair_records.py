@@ -13,6 +13,7 @@ from specdec_jax.experiments.distributions import (
     collect_distributions,
     mean_with_interval,
 )
+from specdec_jax.experiments.evidence import PROGRAM
 from specdec_jax.experiments.explained_trace import explain
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.pair import Pair
@@ -39,6 +40,7 @@ def record_alphas(
       DataError: `records` are of another pair, seed or number of texts.
     """
     identity = {
+        "program": PROGRAM,
         "pair": pair.name,
         "drafter": drafter_name(pair),
         "seed": seed,
@@ -79,7 +81,8 @@ def record_traces(
     Raises:
       DataError: `records` are of another pair, text or seed.
     """
-    identity, done = {"pair": pair.name, "text": text, "seed": seed}, []
+    identity = {"program": PROGRAM, "pair": pair.name, "text": text, "seed": seed}
+    done = []
     for number, record in enumerate(records, 1):
         records.require(number, record, identity)
         done.append((record["gamma"], record["temperature"]))
@@ -90,7 +93,7 @@ def record_traces(
                 trace = explain(
                     pair, text, gamma=gamma, temperature=temperature, seed=seed
                 )
-                records.append(trace | environment())
+                records.append(identity | trace | environment())
             bar.update(task, advance=1)
 
 

@@ -1,4 +1,4 @@
-"""The paper's tables: its numbers beside what is computed, predicted and measured here.
+"""Tables 1, 2 and 4 of the paper, and the oracle's bound: its numbers beside ours.
 
 Computed columns come from `sampling.theory`, measured ones from records. Where there is
 no record there is a dash, and below the table the command that would make one.
@@ -62,7 +62,7 @@ def table_2(evidence: Evidence) -> list[Table]:
         *LINE_KEYS,
         Column("α", Kind.PAPER),
         Column("α", Kind.MEASURED),
-        Column("speed", Kind.PAPER),
+        Column("speed", Kind.PAPER, ".1f"),
         Column("speed", Kind.COMPUTED),
         Column("speed", Kind.ROOFLINE),
         Column("speed", Kind.MEASURED),
@@ -70,16 +70,6 @@ def table_2(evidence: Evidence) -> list[Table]:
     title = "Table 2: T5-XXL (11B), batch 1; the paper: one TPU v4, against T5X"
     lines = Table(title, columns, rows, sources=_line_sources(evidence, measured))
     return [lines, _demo_speeds(evidence)]
-
-
-def table_3(evidence: Evidence) -> list[Table]:
-    """Alpha of drafters, by temperature."""
-    columns = (
-        *(Column("M_p"), Column("M_q")),
-        *(Column("α, T 0", Kind.PAPER), Column("α, T 1", Kind.PAPER)),
-    )
-    title = "Table 3: α on 10K tokens that the target made"
-    return [Table(title, columns, paper.TABLE_3), _alphas_here(evidence)]
 
 
 def table_4(evidence: Evidence) -> list[Table]:
@@ -245,41 +235,6 @@ def _demo_speeds(evidence: Evidence) -> Table:
     return Table(title, columns, rows, notes, Source.of(found, COMMANDS["benchmark"]))
 
 
-def _alphas_here(evidence: Evidence) -> Table:
-    """A row for each drafter, a column for each temperature that was measured."""
-    identity = ("pair", "drafter", "top_k", "top_p")
-    found = [
-        one
-        for one in evidence.distinct("alpha", *identity, "lenience", "temperature")
-        if one["lenience"] == 1
-    ]
-    temperatures = sorted({one["temperature"] for one in found})
-    named = {
-        drafter: alphas for name, drafter, *alphas in paper.TABLE_3 if "EnDe" in name
-    }
-    cells = {}
-    for one in found:
-        row = cells.setdefault(tuple(one[key] for key in identity), {})
-        row[one["temperature"]] = one
-    rows = []
-    for (pair, drafter, top_k, top_p), row in cells.items():
-        filters = [f"top-{top_k}"] * bool(top_k) + [f"top-p {top_p:g}"] * (top_p < 1)
-        cols = [pair, ", ".join([drafter, *filters]), *named.get(drafter, (None, None))]
-        for temperature in temperatures:
-            one = row.get(temperature)
-            cols += [one and one["alpha"], one and one["alpha_interval"]]
-        rows.append((*cols, max(one["tokens"] for one in row.values())))
-    columns = [Column("pair"), Column("M_q")]
-    columns += [Column(f"α of T5-XXL EnDe, T {t}", Kind.PAPER) for t in (0, 1)]
-    for temperature in temperatures:
-        columns.append(Column(f"α, T {temperature:g}", Kind.MEASURED))
-        columns.append(Column("95%", Kind.MEASURED))
-    columns.append(Column("tokens", Kind.MEASURED, "d"))
-    notes = ("Intervals are by sequences, whose positions are not independent.",)
-    title = "The same of the pairs measured here: α = E[Σ min(p, q)]"
-    return Table(title, columns, rows, notes, Source.of(found, COMMANDS["alpha"]))
-
-
 def _rooflines(evidence: Evidence) -> list[Table]:
     found = evidence.distinct("roofline", "run", "topology", "chips")
     if not found:
@@ -295,7 +250,7 @@ def _rooflines(evidence: Evidence) -> list[Table]:
     columns = (
         *(Column("run"), Column("TPU")),
         *(Column(name, Kind.ROOFLINE) for name in ("c", "v", "speed")),
-        Column("speed", Kind.PAPER),
+        Column("speed", Kind.PAPER, ".1f"),
     )
     paths = dict.fromkeys(one.path for one in found)
     sources = [Source("Roofline", COMMANDS["roofline"], path) for path in paths]

@@ -78,8 +78,11 @@ class Source:
         """One for each file and device of some records; what is missing, if none."""
         if not found:
             return [cls("No record yet", command)]
-        seen = dict.fromkeys((one.path, one.made_on) for one in found)
-        return [cls(f"Measured on {device}", command, path) for path, device in seen]
+        seen = dict.fromkeys(
+            (f"Measured on {one.made_on}", one.made_by(command), one.path)
+            for one in found
+        )
+        return [cls(*source) for source in seen]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,6 +53,20 @@ def test_figure_3_at_alpha_9(c, best):
     assert theory.best_gamma(0.9, c, 64) == best
 
 
+def test_lenience_at_temperature_zero_by_hand():
+    p, q = [0.5, 0.3, 0.2], [0.2, 0.5, 0.3]
+    assert [theory.lenient_greedy_alpha(p, q, x) for x in (1, 0.7, 0.5)] == [0, 0, 1]
+    # Tied ids: only the lowest is the argmax, and any is within a lenience below 1.
+    tied = np.array([[0.4, 0.4, 0.2], [0.4, 0.4, 0.2]])
+    guesses = np.array([[0.3, 0.7, 0.0], [0.7, 0.3, 0.0]])
+    for lenience, stands in ((1.0, [0, 1]), (0.999, [1, 1])):
+        rates = theory.lenient_greedy_alpha(tied, guesses, lenience)
+        np.testing.assert_array_equal(rates, stands)
+    for lenience in (0.0, 1.5):
+        with pytest.raises(ValueError, match="lenience must be in"):
+            theory.lenient_greedy_alpha(p, q, lenience)
+
+
 def test_lenience_at_temperature_zero_speeds_up_as_printed_in_appendix_a5():
     speeds = theory.speedup(np.array([0.75, 0.75, 0.80, 0.87]), 8, 0.015)
     np.testing.assert_allclose(speeds, [3.3, 3.3, 3.9, 4.9], atol=0.06)

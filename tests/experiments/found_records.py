@@ -1,0 +1,93 @@
+"""Records as the programs write them, for tests of what reads them."""
+
+import json
+from pathlib import Path
+
+DEVICE = {
+    "device": {"platform": "cpu", "kind": "cpu", "count": 1, "cpu_cores": 2},
+    "versions": {"jax": "0.10.2"},
+}
+
+
+def benchmark(**changes):
+    return {
+        "pair": "a_pair",
+        "temperature": 0.0,
+        "gamma": 2,
+        "alpha": 0.8,
+        "c": 0.1,
+        "verify_cost": 1.2,
+        "fixed_costs": [3.0, 4.0],
+        "predicted_speedup": 1.6,
+        "speedup": 1.5,
+        "speedup_spread": [1.4, 1.55],
+        **DEVICE,
+        **changes,
+    }
+
+
+def alpha(**changes):
+    return {
+        "pair": "a_pair",
+        "drafter": "neural",
+        "temperature": 1.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "lenience": 1.0,
+        "alpha": 0.61,
+        "alpha_interval": [0.58, 0.64],
+        "tokens": 1000,
+        **DEVICE,
+        **changes,
+    }
+
+
+def roofline(**changes):
+    return {
+        "run": "ende_small_t0",
+        "topology": "v4",
+        "chips": 1,
+        "c": 0.031,
+        "v": 1.02,
+        "predicted_speedup": 2.97,
+        **changes,
+    }
+
+
+def trace(**changes):
+    """Two runs of gamma 2: one guess stood; both did, and the target added EOS."""
+    accepted = {"fate": "accepted", "p": 0.5, "q": 0.4, "draw": 0.3}
+    rejected = {"fate": "rejected", "p": 0.1, "q": 0.6, "draw": 0.9}
+    correction = {"fate": "correction", "p": 0.7, "q": 0.2, "draw": 0.6, "chance": 0.8}
+    bonus = {"fate": "bonus", "p": 0.9, "q": None, "draw": 0.25, "chance": 0.9}
+    pieces = [(" Ein", accepted), (" Mann", rejected), (" <b>Hund", correction)]
+    more = [(" läuft", accepted), ("!", accepted), ("</s>", bonus)]
+
+    def tokens(told):
+        return [
+            {"piece": piece, **facts, "alternatives": [[piece, 0.5, 0.25], ["x", 0, 1]]}
+            for piece, facts in told
+        ]
+
+    return {
+        "pair": "a_pair",
+        "text": "A <dog> runs!",
+        "gamma": 2,
+        "temperature": 1.0,
+        "seed": 0,
+        "output": "Ein <b>Hund läuft!",
+        "tokens": 5,
+        "lines": [
+            {"gamma": 2, "accepted": 1, "tokens": tokens(pieces)},
+            {"gamma": 2, "accepted": 2, "tokens": tokens(more)},
+        ],
+        **DEVICE,
+        **changes,
+    }
+
+
+def write(path: Path, *records) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(record) + "\n" for record in records)
+    path.write_text("".join(lines), "utf-8")
+    return path

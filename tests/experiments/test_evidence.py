@@ -1,0 +1,100 @@
+import json
+
+import pytest
+
+from specdec_jax.errors import DataError
+from specdec_jax.experiments.evidence import KEYS, Evidence, kind_of
+from specdec_jax.pair import ASSETS
+from tests.experiments import found_records as records
+
+
+def test_a_record_is_of_the_kind_whose_keys_it_has():
+    rejection = records.alpha(rejection_alpha=0.1)
+    scores = {"pair": "a", "settings": {}, "scores": {}, "rows": 1}
+    found = {
+        "benchmark": records.benchmark(),
+        "alpha": records.alpha(),
+        "rejection": rejection,
+        "roofline": records.roofline(),
+        "trace": records.trace(),
+        "scores": scores,
+    }
+    assert {kind: kind_of(record) for kind, record in found.items()} == {
+        kind: kind for kind in KEYS
+    }
+    for kind, record in found.items():
+        for key in KEYS[kind]:
+            less = {name: value for name, value in record.items() if name != key}
+            assert kind_of(less) != kind
+    assert kind_of({"index": 0, "input": "a dog", "tokens": [5, 1]}) is None
+
+
+def test_records_are_found_in_files_and_folders_and_others_are_passed_over(tmp_path):
+    folder = tmp_path / "records"
+    records.write(folder / "b.jsonl", records.alpha(alpha=0.2), {"index": 1})
+    records.write(folder / "a.jsonl", records.alpha(alpha=0.1))
+    (folder / "notes.txt").write_text("not a record")
+    (folder / "run.scores.json").write_text(
+        json.dumps(
+            {"pair": "p", "settings": {}, "scores": {"bleu": 30.0}, "rows": 2}, indent=1
+        )
+    )
+    single = records.write(tmp_path / "c.jsonl", records.alpha(alpha=0.3))
+    evidence = Evidence.read([single, folder])
+    assert [one["alpha"] for one in evidence.of("alpha")] == [0.3, 0.1, 0.2]
+    assert [one.path.name for one in evidence.of("scores")] == ["run.scores.json"]
+    assert evidence.of("alpha", alpha=0.2)[0].path == folder / "b.jsonl"
+    assert evidence.of("alpha", drafter="bigram") == []
+
+
+def test_a_line_that_is_being_written_is_left_alone(tmp_path):
+    path = records.write(tmp_path / "a.jsonl", records.alpha())
+    content = path.read_bytes() + b'{"pair": "a_p'
+    path.write_bytes(content)
+    assert len(Evidence.read([path]).of("alpha")) == 1
+    assert path.read_bytes() == content
+
+
+def test_what_is_no_record_is_named_with_its_place(tmp_path):
+    with pytest.raises(DataError, match="no records at .*nowhere"):
+        Evidence.read([tmp_path / "nowhere"])
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n": 1}\nnot json\n')
+    with pytest.raises(DataError, match="a.jsonl:2 is not JSON"):
+        Evidence.read([path])
+
+
+def test_of_equal_keys_the_most_tokens_count_and_then_the_earlier_place(tmp_path):
+    first = records.write(
+        tmp_path / "1.jsonl",
+        records.alpha(tokens=100, alpha=0.5),
+        records.alpha(temperature=0.0, alpha=0.9),
+        records.benchmark(speedup=1.1),
+    )
+    second = records.write(
+        tmp_path / "2.jsonl",
+        records.alpha(tokens=10_000, alpha=0.6),
+        records.benchmark(speedup=1.2),
+        records.benchmark(gamma=1, speedup=1.3),
+    )
+    evidence = Evidence.read([first, second])
+    alphas = evidence.distinct("alpha", "pair", "temperature")
+    assert [(one["temperature"], one["alpha"]) for one in alphas] == [
+        (0, 0.9),
+        (1, 0.6),
+    ]
+    benchmarks = evidence.distinct("benchmark", "pair", "gamma")
+    assert [(b["gamma"], b["speedup"]) for b in benchmarks] == [(1, 1.3), (2, 1.1)]
+
+
+def test_a_record_tells_what_it_was_made_on(tmp_path):
+    path = records.write(tmp_path / "1.jsonl", records.alpha(), records.roofline())
+    evidence = Evidence.read([path])
+    assert evidence.of("alpha")[0].made_on == "cpu, 2 cores, jax 0.10.2"
+    assert evidence.of("roofline")[0].made_on == "a device not named"
+
+
+def test_the_packaged_benchmark_is_evidence():
+    found = Evidence.read([ASSETS / "demo_ende"]).of("benchmark")
+    assert {one["temperature"] for one in found} == {0.0, 1.0}
+    assert {one["pair"] for one in found} == {"demo_ende"}

@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from specdec_jax.experiments import tables
+from specdec_jax.experiments.evidence import Found
+from specdec_jax.experiments.tables import Column, Kind, Source, Table
+from tests.experiments import found_records as records
+
+FOLDER = Path("/report")
+TABLE = Table(
+    "A title",
+    (
+        Column("name"),
+        Column("α", Kind.PAPER),
+        Column("95%", Kind.MEASURED),
+        Column("γ", format="d"),
+    ),
+    (("<one>", 0.5, (0.25, 0.75), 7), ("two", None, None, None)),
+    notes=("a & b",),
+    sources=(
+        Source("Measured on a toaster", "make it", Path("/report/records/a.jsonl")),
+        Source("No record of c", "make c"),
+    ),
+)
+
+
+def test_a_table_in_markdown():
+    assert tables.markdown(TABLE, FOLDER) == (
+        "**A title**\n"
+        "\n"
+        "| name  | α (paper) | 95% (measured) | γ |\n"
+        "|-------|-----------|----------------|---|\n"
+        "| <one> | 0.50      | 0.25–0.75      | 7 |\n"
+        "| two   | –         | –              | – |\n"
+        "\n"
+        "- a & b\n"
+        "- Measured on a toaster: [a.jsonl](records/a.jsonl), made by `make it`\n"
+        "- No record of c: make one with `make c`\n"
+    )
+
+
+def test_a_table_in_html_names_the_kind_of_each_column():
+    text = tables.as_html(TABLE, FOLDER)
+    assert '<th class="paper">α (paper)</th>' in text
+    assert '<td class="measured">0.25–0.75</td>' in text
+    assert '<td class="key">&lt;one&gt;</td>' in text
+    assert "<li>a &amp; b</li>" in text
+    assert '<a href="records/a.jsonl">a.jsonl</a>, made by <code>make it' in text
+
+
+def test_a_table_without_rows_says_so():
+    empty = Table("Empty", TABLE.columns, (), sources=TABLE.sources[1:])
+    assert tables.markdown(empty, FOLDER) == (
+        "**Empty**\n\nNo record yet.\n\n- No record of c: make one with `make c`\n"
+    )
+    assert '<td colspan="4">No record yet.</td>' in tables.as_html(empty, FOLDER)
+
+
+def test_a_row_must_have_a_cell_for_each_column():
+    with pytest.raises(ValueError, match="A title"):
+        Table("A title", TABLE.columns, (("one", 0.5),))
+
+
+def test_files_outside_of_the_report_are_linked_too():
+    assert tables.link(Path("/records/a.jsonl"), FOLDER) == "../records/a.jsonl"
+
+
+def test_one_source_for_each_file_and_device():
+    other = {"device": {"platform": "gpu", "kind": "H200"}}
+    found = [
+        Found(records.alpha(), Path("a.jsonl")),
+        Found(records.alpha(alpha=0.3), Path("a.jsonl")),
+        Found(records.alpha(**other), Path("a.jsonl")),
+    ]
+    assert Source.of(found, "make") == [
+        Source("Measured on cpu, 2 cores, jax 0.10.2", "make", Path("a.jsonl")),
+        Source("Measured on H200, jax 0.10.2", "make", Path("a.jsonl")),
+    ]
+    assert Source.of([], "make") == [Source("No record yet", "make")]
