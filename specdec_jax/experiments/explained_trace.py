@@ -139,5 +139,6 @@ def _decision(
 
 
 def _uniforms(job: Job, use: Use, step: int, shape: Sequence[int]) -> np.ndarray:
+    """The numbers that the loop drew in a step, of `shape`."""
     steps = jnp.full(1, step, jnp.int32)
-    return np.asarray(uniforms(job.keys, use, steps, tuple(shape)))[0]
+    return np.asarray(uniforms(job.keys, use, steps, tuple(shape))[0])

@@ -8,7 +8,7 @@ from specdec_jax.experiments.explained_trace import explain
 from tests.experiments.token_by_token import probabilities
 from tests.tiny_pairs import SENTENCES
 
-GAMMA, TEMPERATURE, SEED, MAX_NEW_TOKENS = 3, 0.7, 2, 14
+GAMMA, TEMPERATURE, SEED, MAX_NEW_TOKENS = 3, 2.5, 0, 14
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,7 @@ def test_the_lines_are_those_of_the_loop(tiny_pair, generated, explained):
 def test_every_fate_is_there(explained):
     fates = {token["fate"] for _, token in with_places(explained)}
     assert fates == {"accepted", "rejected", "correction", "bonus"}
+    assert GAMMA in [line["accepted"] for line in explained["lines"]]
 
 
 def test_p_and_q_are_those_of_the_models_token_by_token(tiny_pair, explained, p_and_q):
