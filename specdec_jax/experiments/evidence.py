@@ -46,7 +46,7 @@ COMMANDS = {
     "alpha": "python scripts/measure_alpha.py "
     "--gin_file=configs/runs/demo_ende.gin --out=records/alpha.jsonl",
     "roofline": "python scripts/compile_ahead.py --gin_file=configs/runs/RUN.gin "
-    "--topology=v4 --chips=1 --out=records/roofline.jsonl",
+    "--topology=v4 --chips=1 --out=records/v4_1",
     "scores": "python scripts/decode.py --gin_file=configs/runs/tsv.gin "
     "--gin.TSV=FILE.tsv --gin.VOCABULARY=FILE --gin.DecodeSettings.lenience=0.5 "
     "--out=records/lenience_0.5.jsonl",
@@ -91,7 +91,7 @@ class Evidence:
 
     @classmethod
     def read(cls, places: Sequence[str | os.PathLike]) -> "Evidence":
-        """Reads files, and the `.jsonl` and `.scores.json` files of folders.
+        """Reads files, and the `.jsonl` and `.scores.json` files in folders.
 
         Args:
           places: where records of one key are told twice, the earlier place wins.
@@ -149,7 +149,7 @@ def _files(place: Path) -> list[Path]:
         raise DataError(f"no records at {place}")
     if place.is_file():
         return [place]
-    return sorted([*place.glob("*.jsonl"), *place.glob("*.scores.json")])
+    return sorted([*place.rglob("*.jsonl"), *place.rglob("*.scores.json")])
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:

@@ -30,6 +30,11 @@ class Line:
     expected: float
     measured: float
 
+    @property
+    def size(self) -> str:
+        """Of the drafter: "small", "base" or "large"."""
+        return self.run.split("_")[1]
+
 
 def _line(run: str, gamma, alpha, c, expected, measured) -> Line:
     task, size, temperature = run.split("_")

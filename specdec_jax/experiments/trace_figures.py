@@ -120,7 +120,8 @@ def figure_5(traces: Sequence[Found], costs: Sequence[Found]) -> Figure:
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("time, in target runs of the baseline")
-    used = dict.fromkeys(span.part for spans in rows.values() for span in spans)
+    seen = [span for spans in rows.values() for span in spans if span.width]
+    used = dict.fromkeys(span.part for span in seen)
     handles = [Patch(label=part.value, **_fill(part)) for part in used]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure

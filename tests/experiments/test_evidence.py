@@ -32,7 +32,7 @@ def test_a_record_is_of_the_kind_whose_keys_it_has():
 def test_records_are_found_in_files_and_folders_and_others_are_passed_over(tmp_path):
     folder = tmp_path / "records"
     records.write(folder / "b.jsonl", records.alpha(alpha=0.2), {"index": 1})
-    records.write(folder / "a.jsonl", records.alpha(alpha=0.1))
+    records.write(folder / "a" / "deep.jsonl", records.alpha(alpha=0.1))
     (folder / "notes.txt").write_text("not a record")
     (folder / "run.scores.json").write_text(
         json.dumps(

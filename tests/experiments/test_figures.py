@@ -104,6 +104,17 @@ def test_figure_5_has_a_row_for_gamma_and_one_for_the_baseline():
     assert ends == {0: pytest.approx(4 + 2 * 1.4), 1: pytest.approx(3 + 5)}
 
 
+def test_figure_5_has_a_legend_of_what_is_to_be_seen():
+    record = {k: v for k, v in COSTS.record.items() if k != "fixed_costs"}
+    for costs, expected in (
+        (COSTS, set(Part)),
+        (Found(record, COSTS.path), {Part.TARGET, Part.DRAFT}),
+    ):
+        (legend,) = trace_figures.figure_5([COLD], [costs]).legends
+        labels = {text.get_text() for text in legend.get_texts()}
+        assert labels == {part.value for part in expected}
+
+
 def test_the_same_figure_is_the_same_files(tmp_path):
     written = [
         [

@@ -18,7 +18,7 @@ def test_a_line_is_what_its_run_file_runs(line):
     assert int(found["GAMMA"]) == line.gamma
     assert float(found["TEMPERATURE"]) == line.temperature
     size = re.search(r"t5_1_1/(\w+)/", found["DRAFTER_CONFIG"]).group(1)
-    assert line.drafter.startswith(f"T5-{size} ")
+    assert line.size == size and line.drafter.startswith(f"T5-{size} ")
     assert f"speedup {line.measured}" in content
 
 
