@@ -15,6 +15,7 @@ import numpy as np
 from flax import traverse_util
 
 from specdec_jax.errors import CheckpointError
+from specdec_jax.models.packing import packed_parts
 from specdec_jax.models.t5 import T5, T5Config
 from specdec_jax.typing import Callable, Params
 
@@ -57,16 +58,23 @@ class Checkpoint:
     tensors: Mapping[str, Tensor]
     stored_name: Callable[[str], str] = lambda name: name
 
-    def load(self, dtype: str = "float32", place: Placing | None = None) -> Params:
-        """Reads all parameters, one tensor after the other.
+    def load(
+        self,
+        dtype: str = "float32",
+        place: Placing | None = None,
+        packed: bool = False,
+    ) -> Params:
+        """Reads all parameters, one after the other.
 
-        Besides the result the host holds the tensor that is being read, as it will be,
-        and a block of it, as it is on disk.
+        Besides the result the host holds the parameter that is being read, as it will
+        be, and a block of it, as it is on disk.
 
         Args:
           dtype: what they are cast to.
           place: the sharding of a parameter by its name and shape; only the parts that
             this process' devices hold are read. One device holds all if not given.
+          packed: whether kernels that share an input are read into one, see
+            `models.packing`.
 
         Raises:
           CheckpointError: a tensor is missing, misshapen, not one of the
@@ -74,7 +82,15 @@ class Checkpoint:
         """
         expected = parameter_shapes(self.config)
         self._check_names(set(expected))
+        self._check_tensors(expected)
+        parts = packed_parts(expected) if packed else {n: (n,) for n in expected}
         flat = {}
+        for name, members in parts.items():
+            tensor = _stacked([self._named_in_errors(member) for member in members])
+            flat[name] = _read(name, tensor, jnp.dtype(dtype), place)
+        return traverse_util.unflatten_dict(flat, sep="/")
+
+    def _check_tensors(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         for name, shape in expected.items():
             tensor = self.tensors[name]
             if tensor.shape != shape:
@@ -87,13 +103,14 @@ class Checkpoint:
                     f"{self._named(name)} has dtype {tensor.dtype}, which is not one "
                     "of weights"
                 )
-            flat[name] = self._read(name, tensor, jnp.dtype(dtype), place)
-        return traverse_util.unflatten_dict(flat, sep="/")
 
-    def _read(self, name, tensor, dtype, place) -> jax.Array:
-        def part(index: Index) -> np.ndarray:
+    def _named_in_errors(self, name: str) -> Tensor:
+        """A tensor that says what it is when it cannot be read."""
+        tensor = self.tensors[name]
+
+        def read(index: Index) -> np.ndarray:
             try:
-                return _read_in_blocks(tensor, index, dtype)
+                return tensor.read(index)
             except CheckpointError:
                 raise
             except Exception as error:  # every library has its own
@@ -101,11 +118,7 @@ class Checkpoint:
                     f"{self._named(name)} cannot be read: {one_line(error)}"
                 ) from error
 
-        if place is None:
-            return jnp.asarray(part((slice(None),) * len(tensor.shape)))
-        return jax.make_array_from_callback(
-            tensor.shape, place(name, tensor.shape), part
-        )
+        return dataclasses.replace(tensor, read=read)
 
     def _named(self, name: str) -> str:
         return f"{self.path}: tensor {self.stored_name(name)}"
@@ -123,6 +136,29 @@ class Checkpoint:
                 more = f" and {len(names) - 1} more" if len(names) > 1 else ""
                 first = self.stored_name(min(names))
                 raise CheckpointError(f"{self.path} {what} {first}{more}")
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor:
+    """Kernels [D, F] as one [D, G, F]; a tensor alone as it is."""
+    if len(tensors) == 1:
+        return tensors[0]
+    rows, *others = tensors[0].shape
+
+    def read(index: Index) -> np.ndarray:
+        first, which, *rest = index
+        return np.stack([t.read((first, *rest)) for t in tensors[which]], axis=1)
+
+    widest = max((tensor.dtype for tensor in tensors), key=lambda d: d.itemsize)
+    return Tensor((rows, len(tensors), *others), widest, read)
+
+
+def _read(name, tensor, dtype, place) -> jax.Array:
+    def part(index: Index) -> np.ndarray:
+        return _read_in_blocks(tensor, index, dtype)
+
+    if place is None:
+        return jnp.asarray(part((slice(None),) * len(tensor.shape)))
+    return jax.make_array_from_callback(tensor.shape, place(name, tensor.shape), part)
 
 
 def _read_in_blocks(tensor: Tensor, index: Index, dtype: np.dtype) -> np.ndarray:

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax.axes import constrain
 from specdec_jax.models import cache as kv
 from specdec_jax.models.layers import Dense, DenseGroup, Dropout
 from specdec_jax.typing import Array, Bool, Float, Float32, Int32
@@ -129,11 +130,14 @@ class Attention(nn.Module):
 
     def _group(self, *names: str) -> DenseGroup:
         width = self.num_heads * self.head_size
-        return DenseGroup(dict.fromkeys(names, width), self.packed and len(names) > 1)
+        return DenseGroup(names, width, self.packed and len(names) > 1)
 
     def _project(self, group: DenseGroup, x: Array) -> list[Float[Array, "B N T H"]]:
         split = (*x.shape[:2], self.num_heads, self.head_size)
-        return [jnp.swapaxes(y.reshape(split), 1, 2) for y in group.apply(self, x)]
+        return [
+            constrain(jnp.swapaxes(y.reshape(split), 1, 2), *kv.AXES)
+            for y in group.apply(self, x)
+        ]
 
     def _mix(
         self,
@@ -149,7 +153,8 @@ class Attention(nn.Module):
         weights = self.dropout(weights, deterministic)
         mixed = jnp.einsum("bnts,bnsh->bnth", weights, seen.values)
         batch, _, length, _ = mixed.shape
-        return self.out(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1))
+        out = self.out(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1))
+        return constrain(out, "batch", "length", "embed")
 
 
 class SelfAttention(Attention):

@@ -12,7 +12,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from specdec_jax.axes import constrain
 from specdec_jax.typing import Array, Float, Int32
+
+AXES = ("batch", "heads", "slots", "head_dim")  # of keys and of values
 
 
 @no_type_check  # JAX also fills it with things that are no arrays
@@ -26,7 +29,7 @@ class KeyValues:
 
 def empty(batch: int, heads: int, slots: int, head_size: int, dtype) -> KeyValues:
     """Keys and values of no token yet."""
-    zeros = jnp.zeros((batch, heads, slots, head_size), dtype)
+    zeros = constrain(jnp.zeros((batch, heads, slots, head_size), dtype), *AXES)
     return KeyValues(keys=zeros, values=zeros)
 
 
@@ -53,7 +56,9 @@ def overwrite(
             block, start = _widen(buffer, block, start)
         return jax.lax.dynamic_update_slice(buffer, block, (0, start, 0))
 
-    return jax.tree.map(lambda s, t: jax.vmap(write)(s, t, lengths), cache, new)
+    return jax.tree.map(
+        lambda s, t: constrain(jax.vmap(write)(s, t, lengths), *AXES), cache, new
+    )
 
 
 def _widen(

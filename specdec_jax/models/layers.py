@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
+from specdec_jax.axes import constrain
 from specdec_jax.typing import Array, Callable, Float, Int32
 
 Initializer = Callable[..., Array]
@@ -37,20 +37,48 @@ class Dense(nn.Module):
         return flat.reshape(*x.shape[:-1], self.features)
 
 
+class StackedDense(nn.Module):
+    """One product with G kernels of one shape: [..., D] -> G arrays [..., features].
+
+    The kernels lie beside each other as [D, G, features], which is the same memory as
+    one of width G * features. Cut over the devices of a mesh along `features`, each
+    device has its part of every kernel, so that nothing moves after the product.
+    """
+
+    kernels: int
+    features: int
+    dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... D"]) -> list[Float[Array, "... F"]]:
+        shape = (x.shape[-1], self.kernels, self.features)
+        kernel = self.param("kernel", fan_in_init, shape, jnp.float32)
+        flat = jnp.tensordot(
+            x.astype(self.dtype).reshape(-1, x.shape[-1]),
+            kernel.astype(self.dtype),
+            axes=1,
+            preferred_element_type=self.dtype,
+        )
+        split = (*x.shape[:-1], self.features)
+        return [flat[:, i].reshape(split) for i in range(self.kernels)]
+
+
 @dataclasses.dataclass(frozen=True)
 class DenseGroup:
     """Products of one input with several kernels of one module.
 
     Apart, each kernel has its own name, as in T5X. Packed (see
-    `specdec_jax.models.packing`), they are one wide kernel named by all of them, so
+    `specdec_jax.models.packing`), they are one stacked kernel named by all of them, so
     that a small decoding step makes one large product in place of several small ones.
 
     Attributes:
-      widths: the width of each product, by the name of its kernel.
-      packed: whether the parameters hold the one wide kernel.
+      names: of the kernels.
+      features: the width of each product.
+      packed: whether the parameters hold the one stacked kernel.
     """
 
-    widths: Mapping[str, int]
+    names: tuple[str, ...]
+    features: int
     packed: bool
 
     def declare(
@@ -58,21 +86,18 @@ class DenseGroup:
     ) -> None:
         """Gives the module its kernels; for use in `setup`."""
         if self.packed:
-            setattr(module, self.name, Dense(sum(self.widths.values()), dtype))
+            stacked = StackedDense(len(self.names), self.features, dtype)
+            setattr(module, packed_name(self.names), stacked)
             return
-        for name, width in self.widths.items():
-            setattr(module, name, Dense(width, dtype, inits.get(name, fan_in_init)))
+        for name in self.names:
+            init = inits.get(name, fan_in_init)
+            setattr(module, name, Dense(self.features, dtype, init))
 
     def apply(self, module: nn.Module, x: Array) -> list[Array]:
-        """[..., D] -> one array [..., width] for each kernel, in order."""
+        """[..., D] -> one array [..., features] for each kernel, in order."""
         if not self.packed:
-            return [getattr(module, name)(x) for name in self.widths]
-        wide = getattr(module, self.name)(x)
-        return jnp.split(wide, np.cumsum(list(self.widths.values()))[:-1], axis=-1)
-
-    @property
-    def name(self) -> str:
-        return packed_name(self.widths)
+            return [getattr(module, name)(x) for name in self.names]
+        return getattr(module, packed_name(self.names))(x)
 
 
 def packed_name(names: Iterable[str]) -> str:
@@ -112,7 +137,8 @@ class Embed(nn.Module):
         )
 
     def __call__(self, tokens: Int32[Array, "B T"]) -> Float[Array, "B T D"]:
-        return jnp.take(self.embedding, tokens, axis=0).astype(self.dtype)
+        found = jnp.take(self.embedding, tokens, axis=0).astype(self.dtype)
+        return constrain(found, "batch", "length", "embed")
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """Float32 logits of features against every embedding."""
@@ -148,10 +174,8 @@ class FeedForward(nn.Module):
 
     def setup(self):
         gated = len(self.activations) > 1
-        names = ["wi_0", "wi_1"] if gated else ["wi"]
-        self.inner = DenseGroup(
-            dict.fromkeys(names, self.hidden), self.packed and gated
-        )
+        names = ("wi_0", "wi_1") if gated else ("wi",)
+        self.inner = DenseGroup(names, self.hidden, self.packed and gated)
         self.inner.declare(self, self.dtype)
         self.wo = Dense(self.width, self.dtype)
         self.dropout = Dropout(self.dropout_rate)
@@ -163,7 +187,9 @@ class FeedForward(nn.Module):
         h = ACTIVATIONS[self.activations[0]](halves[0])
         if len(halves) > 1:
             h = h * ACTIVATIONS[self.activations[1]](halves[1])
-        return self.wo(self.dropout(h, deterministic))
+        h = constrain(h, "batch", "length", "mlp")
+        h = self.wo(self.dropout(h, deterministic))
+        return constrain(h, "batch", "length", "embed")
 
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {

@@ -4,9 +4,14 @@ A decoding step multiplies a few rows with every kernel: on a CPU its time is th
 reading of weights plus a fixed cost for each product, so fewer and wider products are
 faster, most of all in a verify pass. The numbers are the same: a column of a product
 depends on no other column.
+
+Kernels [D, F] are stacked as [D, G, F], see `layers.StackedDense`.
 """
 
+from collections.abc import Iterable
+
 import jax.numpy as jnp
+from flax import traverse_util
 
 from specdec_jax.models.layers import packed_name
 from specdec_jax.typing import Params
@@ -20,18 +25,34 @@ _GROUPS = (
 )
 
 
+def packed_parts(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """What the parameters are called once they are packed, and what each is made of.
+
+    Args:
+      names: of the parameters, paths joined by "/".
+
+    Returns:
+      By a parameter's name the names that are stacked into it, in order; a parameter
+      that stays as it is has its own alone.
+    """
+    parts = {name: (name,) for name in names}
+    for path in sorted({name.rpartition("/")[0].rpartition("/")[0] for name in parts}):
+        for layer, kernels in _GROUPS:
+            members = tuple(f"{path}/{kernel}/kernel" for kernel in kernels)
+            if path.rpartition("/")[2] == layer and set(members) <= set(parts):
+                for member in members:
+                    del parts[member]
+                parts[f"{path}/{packed_name(kernels)}/kernel"] = members
+    return parts
+
+
 def pack(params: Params) -> Params:
     """The parameters of a `T5Config(packed=True)`, from those of an unpacked one."""
-
-    def walk(tree, name):
-        if not isinstance(tree, dict):
-            return tree
-        tree = {key: walk(value, key) for key, value in tree.items()}
-        for layer, names in _GROUPS:
-            if name == layer and all(key in tree for key in names):
-                kernels = [tree.pop(key)["kernel"] for key in names]
-                wide = jnp.concatenate(kernels, axis=-1)
-                tree[packed_name(names)] = {"kernel": wide}
-        return tree
-
-    return walk(params, "")
+    flat = traverse_util.flatten_dict(params, sep="/")
+    packed = {
+        name: flat[parts[0]]
+        if len(parts) == 1
+        else jnp.stack([flat[part] for part in parts], axis=1)
+        for name, parts in packed_parts(flat).items()
+    }
+    return traverse_util.unflatten_dict(packed, sep="/")

@@ -13,6 +13,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
 
+from specdec_jax.axes import constrain
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
 from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, RMSNorm
@@ -296,8 +297,10 @@ class T5(nn.Module):
     def _logits(self, features):
         if self.config.logits_via_embedding:
             # Scaled last: the scale would cost bfloat16 features a rounding.
-            return self.token_embedder.attend(features) * self.config.emb_dim**-0.5
-        return self.decoder.logits_dense(features)
+            logits = self.token_embedder.attend(features) * self.config.emb_dim**-0.5
+        else:
+            logits = self.decoder.logits_dense(features)
+        return constrain(logits, "batch", "length", "vocab")
 
 
 def _relative_bias(config: T5Config, bidirectional: bool):

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 
@@ -9,6 +10,7 @@ import safetensors.numpy
 
 from specdec_jax.checkpoints import native
 from specdec_jax.errors import CheckpointError
+from specdec_jax.models.packing import pack
 from tests.tiny_pairs import random_params, tiny_config
 
 
@@ -74,3 +76,25 @@ def test_a_config_that_is_not_ours_is_named(folder, change, words):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(CheckpointError, match=words):
         native.open_folder(folder).load()
+
+
+def test_reading_packed_is_reading_and_packing(folder):
+    checkpoint = native.open_folder(folder)
+    packed = checkpoint.load("float32", packed=True)
+    expected = pack(checkpoint.load("float32"))
+    assert jax.tree.structure(packed) == jax.tree.structure(expected)
+    jax.tree.map(np.testing.assert_array_equal, packed, expected)
+
+
+def test_of_packed_tensors_the_one_that_cannot_be_read_is_named(folder):
+    checkpoint = native.open_folder(folder)
+    name = "decoder/layers_0/mlp/wi_1/kernel"
+
+    def fail(index):
+        raise OSError("the disk is gone")
+
+    broken = dataclasses.replace(checkpoint.tensors[name], read=fail)
+    tensors = {**checkpoint.tensors, name: broken}
+    checkpoint = dataclasses.replace(checkpoint, tensors=tensors)
+    with pytest.raises(CheckpointError, match=f"{name} cannot be read: the disk"):
+        checkpoint.load(packed=True)

@@ -1,4 +1,4 @@
-"""Packed kernels are the concatenation of those that share an input."""
+"""Packed kernels are those that share an input, stacked on an axis of their own."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -43,8 +43,8 @@ def params() -> dict:
     }
 
 
-def columns(*kernels: dict) -> np.ndarray:
-    return np.concatenate([np.asarray(k["kernel"]) for k in kernels], axis=1)
+def stacked(*kernels: dict) -> np.ndarray:
+    return np.stack([np.asarray(k["kernel"]) for k in kernels], axis=1)
 
 
 def test_self_attentions_pack_query_key_and_value_in_this_order():
@@ -54,7 +54,7 @@ def test_self_attentions_pack_query_key_and_value_in_this_order():
         assert set(new) == {"query_and_key_and_value", "out"}
         np.testing.assert_array_equal(
             new["query_and_key_and_value"]["kernel"],
-            columns(old["query"], old["key"], old["value"]),
+            stacked(old["query"], old["key"], old["value"]),
         )
         np.testing.assert_array_equal(new["out"]["kernel"], old["out"]["kernel"])
 
@@ -64,7 +64,7 @@ def test_cross_attention_packs_only_what_reads_the_encoder():
     new = pack(params())["decoder"]["layers_0"]["encoder_decoder_attention"]
     assert set(new) == {"query", "key_and_value", "out"}
     np.testing.assert_array_equal(
-        new["key_and_value"]["kernel"], columns(old["key"], old["value"])
+        new["key_and_value"]["kernel"], stacked(old["key"], old["value"])
     )
     np.testing.assert_array_equal(new["query"]["kernel"], old["query"]["kernel"])
 
@@ -75,7 +75,7 @@ def test_gated_feed_forwards_are_packed_and_plain_ones_left():
     assert set(gated) == {"wi_0_and_wi_1", "wo"}
     mlp = old["decoder"]["layers_0"]["mlp"]
     np.testing.assert_array_equal(
-        gated["wi_0_and_wi_1"]["kernel"], columns(mlp["wi_0"], mlp["wi_1"])
+        gated["wi_0_and_wi_1"]["kernel"], stacked(mlp["wi_0"], mlp["wi_1"])
     )
     assert set(new["encoder"]["layers_0"]["mlp"]) == {"wi", "wo"}
 

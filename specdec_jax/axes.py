@@ -1,0 +1,48 @@
+"""Logical axes: what an array's axes are called, whatever a mesh makes of them.
+
+Networks name the axes of what they compute with `constrain`. Without a mesh that is
+nothing: the array itself comes back, and nothing is added to the program. Under a mesh
+(`specdec_jax.partitioning`) the names say how an array is cut over the devices.
+
+    batch     rows                           length    positions of one call
+    embed     the width between layers       mlp       the feed-forward's hidden width
+    heads     attention heads                head_dim  the size of a head
+    joined_kv heads times head size          slots     slots of a cache, or positions
+    vocab     ids, in logits                 lookup    ids, in the embedding
+    group     kernels stacked into one       buckets   of relative distances
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+
+from specdec_jax.typing import Array, Callable
+
+Constrain = Callable[[Array, tuple[str | None, ...]], Array]
+
+_CONSTRAIN: contextvars.ContextVar[Constrain | None] = contextvars.ContextVar(
+    "constrain", default=None
+)
+
+
+def constrain(x: Array, *names: str | None) -> Array:
+    """The same array, cut over the devices as the names of its axes say.
+
+    Args:
+      x: of any shape.
+      names: one for each axis; None for an axis that is never cut.
+    """
+    if len(names) != x.ndim:
+        raise ValueError(f"{x.ndim} axes of {x.shape} and {len(names)} names: {names}")
+    inner = _CONSTRAIN.get()
+    return x if inner is None else inner(x, names)
+
+
+@contextlib.contextmanager
+def constrained_by(inner: Constrain) -> Iterator[None]:
+    """What is traced inside is cut as `inner` says."""
+    token = _CONSTRAIN.set(inner)
+    try:
+        yield
+    finally:
+        _CONSTRAIN.reset(token)
