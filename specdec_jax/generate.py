@@ -14,13 +14,22 @@ from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import Speculative
-from specdec_jax.decoding.state import DecodeResult, StepInfo
+from specdec_jax.decoding.state import (
+    DecodeResult,
+    LoopState,
+    RowSettings,
+    StepInfo,
+    finish,
+    first_rows,
+)
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.models.adapters import EncoderInputs
 from specdec_jax.pair import Pair
+from specdec_jax.partitioning import layouts
+from specdec_jax.partitioning.loops import Partition
 from specdec_jax.sampling import row_keys
-from specdec_jax.typing import Array, Params
+from specdec_jax.typing import Array, Params, PyTree
 
 METHODS = ("speculative", "autoregressive")
 MAX_INPUT_TOKENS = 512
@@ -48,26 +57,66 @@ class Generated:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Everything that the jitted programs take, for one batch of texts."""
+    """Everything that the jitted programs take, for one batch of texts.
 
-    decoder: compiled.Decoder
+    Attributes:
+      decoder: what to do.
+      keys, params, inputs, prompt, rows: what its `init` and `run` take.
+      batch: how many rows were asked for; a mesh may need a few more.
+      partition: the mesh that all is on, if there is one.
+    """
+
+    decoder: Autoregressive | Speculative
     keys: Array
     params: Params
     inputs: EncoderInputs
     prompt: Prompt
-    rows: compiled.RowSettings
+    rows: RowSettings
+    batch: int
+    partition: Partition | None = None
 
-    def begin(self) -> compiled.LoopState:
+    def begin(self) -> LoopState:
         """Encode and prefill."""
-        return compiled.begin(self.decoder, self.params, self.inputs, self.prompt)
+        return compiled.begin(self._program, self.params, self.inputs, self.prompt)
 
-    def run(self, state: compiled.LoopState) -> compiled.LoopState:
+    def run(self, state: LoopState) -> LoopState:
         """The loop; consumes the state."""
-        return compiled.run(self.decoder, self.keys, state, self.params, self.rows)
+        return compiled.run(self._program, self.keys, state, self.params, self.rows)
+
+    def finish(self, state: LoopState) -> DecodeResult:
+        """The rows that were asked for."""
+        return first_rows(finish(state), self.batch)
 
     def decode(self) -> DecodeResult:
-        """Both."""
-        return compiled.finish(self.run(self.begin()))
+        """All three."""
+        return self.finish(self.run(self.begin()))
+
+    def wanted_formats(self) -> PyTree:
+        """How the compiler wants the parameters laid out; see `lay_out`."""
+        return layouts.chosen_formats(
+            self._program, self.keys, self.params, self.inputs, self.prompt, self.rows
+        )
+
+    @property
+    def _program(self) -> compiled.Decoder:
+        if self.partition is None:
+            return self.decoder
+        return self.partition.decoder(self.decoder)
+
+
+def lay_out(pair: Pair, job: Job) -> Pair:
+    """The pair with its weights as the compiler wants them for jobs like this one.
+
+    For TPUs, once after loading. Weights in another layout than a loop's are copied
+    before each of its runs, for which a large target leaves no room. Consumes the
+    given pair's weights.
+
+    Args:
+      pair: as loaded.
+      job: a speculative one of the pair, of the batch and the lengths to come.
+    """
+    params = layouts.lay_out(pair.params, job.wanted_formats())
+    return dataclasses.replace(pair, params=params)
 
 
 def prepare(
@@ -112,17 +161,15 @@ def prepare_tokens(
         decoder = Autoregressive(pair.target, settings.buffer_size, EOS_ID)
         params = pair.params.target
     ids = jnp.arange(batch) if row_ids is None else jnp.asarray(row_ids, jnp.int32)
-    return Job(
-        decoder=decoder,
-        keys=row_keys(jax.random.key(seed), ids),
-        params=params,
-        inputs=inputs,
-        prompt=Prompt(
-            tokens=jnp.full((batch, 1), PAD_ID, jnp.int32),
-            lengths=jnp.ones(batch, jnp.int32),
-        ),
-        rows=settings.rows(batch),
+    prompt = Prompt(
+        tokens=jnp.full((batch, 1), PAD_ID, jnp.int32),
+        lengths=jnp.ones(batch, jnp.int32),
     )
+    given = (row_keys(jax.random.key(seed), ids), inputs, prompt, settings.rows(batch))
+    if pair.partition is not None:
+        given = pair.partition.deal(*given)
+    keys, inputs, prompt, rows = given
+    return Job(decoder, keys, params, inputs, prompt, rows, batch, pair.partition)
 
 
 def generate(

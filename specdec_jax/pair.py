@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from specdec_jax.checkpoints import ngram
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
@@ -19,8 +20,10 @@ from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
 from specdec_jax.errors import CheckpointError, PairError
 from specdec_jax.models.adapters import source_tokens, t5_language_model, widened
-from specdec_jax.models.packing import pack
 from specdec_jax.models.t5 import T5Config
+from specdec_jax.partitioning.loops import Partition
+from specdec_jax.partitioning.mesh import choose_mesh
+from specdec_jax.partitioning.rules import layout_of, partitioned
 from specdec_jax.typing import Params
 
 ASSETS = Path(__file__).parent / "assets"
@@ -42,6 +45,7 @@ class Pair:
       params: the parameters of both.
       tokenizer: of both.
       name: how the pair was asked for; goes into records.
+      partition: the mesh that both are on, if there is one.
     """
 
     target: LanguageModel
@@ -49,6 +53,7 @@ class Pair:
     params: PairParams
     tokenizer: Tokenizer
     name: str
+    partition: Partition | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +71,8 @@ def load_model(
     dtype: str | None = None,
     tokenizer: str | os.PathLike | None = None,
     config: T5Config | None = None,
+    mesh: Mesh | None = None,
+    cut: bool = True,
 ) -> Model:
     """Loads a checkpoint and packs its kernels for decoding.
 
@@ -76,20 +83,28 @@ def load_model(
       tokenizer: a SentencePiece model (local or gs://), if it is not in the folder, or
         beside it, as `spiece.model`.
       config: the sizes that it must have; what the folder says if not given.
+      mesh: the devices to put it on; a process reads only what its devices hold. One
+        device if not given.
+      cut: whether its weights are cut over the mesh's axis `model`, or whole on each.
 
     Raises:
       CheckpointError: no known format, a tensor is wrong, or there is no tokenizer that
         fits; the message names it.
+      SettingsError: it cannot be cut over this mesh.
     """
     if dtype is None:
         dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
     checkpoint = open_checkpoint(path, config)
     loaded = find_tokenizer(checkpoint, path, tokenizer)
-    params = pack(checkpoint.load(dtype))
     sizes = dataclasses.replace(
         checkpoint.config, vocab_size=loaded.vocab_size, dtype=dtype, packed=True
     )
-    return Model(sizes, t5_language_model(sizes), params, loaded)
+    model = t5_language_model(sizes)
+    if mesh is None:
+        return Model(sizes, model, checkpoint.load(dtype, packed=True), loaded)
+    layout = layout_of(sizes, mesh, cut)
+    params = checkpoint.load(dtype, layout.parameter, packed=True)
+    return Model(sizes, partitioned(model, layout), params, loaded)
 
 
 def load_pair(
@@ -101,6 +116,8 @@ def load_pair(
     target_config: T5Config | None = None,
     drafter_config: T5Config | None = None,
     dtype: str | None = None,
+    mesh: str | tuple[int, int] | None = "auto",
+    cut_drafter: bool = False,
 ) -> Pair:
     """Loads a target and a drafter.
 
@@ -113,10 +130,16 @@ def load_pair(
         `scripts/fit_ngram.py` wrote. (A folder of such a name is "./copying".)
       tokenizer, target_config, drafter_config, dtype: as in `load_model`. A drafter
         without a network has the target's tokenizer and no configuration.
+      mesh: (data, model), how many devices rows are dealt out over, and how many the
+        target is cut over; "auto" is worked out from the devices and the target's
+        sizes, and None is one device.
+      cut_drafter: whether the drafter is cut as the target is. It is small, and whole
+        on every device it runs without waiting for the others.
 
     Raises:
       PairError: no such pair or drafter, or the two have different vocabularies.
       CheckpointError: a model cannot be loaded.
+      SettingsError: there is no such mesh, or a model cannot be cut over it.
     """
     folder = _find_pair(name, needed=target is None or drafter is None)
     sides = {
@@ -124,14 +147,24 @@ def load_pair(
         "drafter": drafter or folder / "drafter",
     }
     name = f"{target or name} + {drafter or name}" if target or drafter else str(name)
-    first = load_model(sides["target"], dtype, tokenizer, target_config)
+    devices = choose_mesh(
+        mesh, lambda: open_checkpoint(sides["target"], target_config).config
+    )
+    partition = devices and Partition(devices)
+    first = load_model(sides["target"], dtype, tokenizer, target_config, devices)
     without_network = _drafter_without_network(drafter, first)
     if without_network is not None:
         made, params = without_network
+        if devices is not None:
+            params = jax.device_put(params, NamedSharding(devices, PartitionSpec()))
         params = PairParams(target=first.params, drafter=params)
-        return Pair(first.language_model, made, params, first.tokenizer, name)
+        return Pair(
+            first.language_model, made, params, first.tokenizer, name, partition
+        )
     try:
-        second = load_model(sides["drafter"], dtype, tokenizer, drafter_config)
+        second = load_model(
+            sides["drafter"], dtype, tokenizer, drafter_config, devices, cut_drafter
+        )
     except CheckpointError as error:
         if drafter is None or _may_be_a_folder(drafter):
             raise
@@ -156,6 +189,7 @@ def load_pair(
         params=PairParams(target=first.params, drafter=second.params),
         tokenizer=first.tokenizer,
         name=name,
+        partition=partition,
     )
 
 

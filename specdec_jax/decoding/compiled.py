@@ -5,16 +5,30 @@ state is donated, so its caches are updated in place.
 """
 
 import functools
+from typing import runtime_checkable
 
 import jax
 
-from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
-from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings, finish
-from specdec_jax.typing import Array, Key, Params, PyTree
+from specdec_jax.typing import Array, Key, Params, Protocol, PyTree
 
-Decoder = Autoregressive | Speculative
+
+@runtime_checkable
+class Decoder(Protocol):
+    """`Autoregressive`, `Speculative`, or either under a mesh. Frozen and hashable."""
+
+    def init(self, params: Params, inputs: PyTree, prompt: Prompt) -> LoopState:
+        """Encodes and prefills."""
+
+    def run(
+        self,
+        keys: Key[Array, " B"],
+        state: LoopState,
+        params: Params,
+        rows: RowSettings,
+    ) -> LoopState:
+        """Steps until every row is finished."""
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -105,7 +105,6 @@ def begin(
 ) -> LoopState:
     """Encodes, prefills all of the prompt but its last token, and makes the buffers."""
     batch = prompt.tokens.shape[0]
-    rows = jnp.arange(batch)
     slots = slots_needed(prompt, max_new_tokens, max_gamma)
 
     def zeros(*shape, dtype=jnp.int32):
@@ -113,7 +112,7 @@ def begin(
 
     return LoopState(
         step=zeros(),
-        last_token=prompt.tokens[rows, prompt.lengths - 1],
+        last_token=at_index(prompt.tokens, prompt.lengths - 1),
         lengths=prompt.lengths - 1,
         active=jnp.ones(batch, bool),
         target_cache=prefill(model, params, inputs, prompt, slots),
@@ -129,6 +128,16 @@ def begin(
         tokens=zeros(batch, max_new_tokens + max_gamma + 1),
         num_emitted=zeros(batch),
     )
+
+
+def at_index(x: Array, index: Int32[Array, " B"]) -> Array:
+    """[B, T, ...] -> [B, ...]: x[b, index[b]] of every row.
+
+    Written so that each row is seen to read from itself alone: rows that are spread
+    over devices stay where they are.
+    """
+    index = index.reshape(-1, *[1] * (x.ndim - 1))
+    return jnp.take_along_axis(x, index, axis=1)[:, 0]
 
 
 def prefill(
@@ -244,4 +253,16 @@ def finish(state: LoopState) -> DecodeResult:
         lengths=state.num_emitted,
         num_steps=state.step,
         infos=state.infos,
+    )
+
+
+def first_rows(result: DecodeResult, batch: int) -> DecodeResult:
+    """The first `batch` rows of a result; the same object if there are no more."""
+    if result.lengths.shape[0] == batch:
+        return result
+    return DecodeResult(
+        tokens=result.tokens[:batch],
+        lengths=result.lengths[:batch],
+        num_steps=result.num_steps,
+        infos=jax.tree.map(lambda x: x[:, :batch], result.infos),
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from specdec_jax.decoding.contracts import Commit, LanguageModel, Prompt, Proposal
-from specdec_jax.decoding.state import prefill
+from specdec_jax.decoding.state import at_index, prefill
 from specdec_jax.sampling import Warp, draw, standardize_rows
 from specdec_jax.typing import Array, Cache, Float32, Int32, Params, PyTree
 
@@ -42,7 +42,7 @@ class NeuralDrafter:
     def init(
         self, params: Params, inputs: PyTree, prompt: Prompt, slots: int
     ) -> NeuralDraftState:
-        last = prompt.tokens[jnp.arange(prompt.tokens.shape[0]), prompt.lengths - 1]
+        last = at_index(prompt.tokens, prompt.lengths - 1)
         return NeuralDraftState(
             cache=prefill(self.model, params, inputs, prompt, slots),
             lengths=prompt.lengths - 1,
@@ -66,12 +66,11 @@ class NeuralDrafter:
         batch, width = uniforms.shape
         if width == 0:
             raise ValueError("a drafter is not asked for blocks of no guesses")
-        rows = jnp.arange(batch)
         lengths = state.lengths + state.num_pending
         logits, _, cache = self.model.extend(
             params, state.cache, state.pending, state.lengths
         )
-        logits = logits[rows, state.num_pending - 1][:, None]
+        logits = at_index(logits, state.num_pending - 1)[:, None]
 
         def guess(i, logits, tokens, probs):
             q = standardize_rows(logits, warp, self.vocab_size)
@@ -103,9 +102,8 @@ class NeuralDrafter:
         n = commit.num_accepted
         # Guesses 1 .. gamma - 1 were fed; the last was not.
         seen = jnp.minimum(n, jnp.maximum(commit.gamma - 1, 0))
-        rows = jnp.arange(n.shape[0])
-        newest = commit.tokens[rows, n]
-        before = commit.tokens[rows, jnp.maximum(n - 1, 0)]
+        newest = at_index(commit.tokens, n)
+        before = at_index(commit.tokens, jnp.maximum(n - 1, 0))
         last_unseen = (n == commit.gamma) & (commit.gamma > 0)
         first = jnp.where(last_unseen, before, newest)
         pending = jnp.stack([first, newest], axis=1)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from rich import progress
 
-from specdec_jax.decoding import compiled
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.errors import SettingsError
@@ -134,7 +133,7 @@ def _measure_decoding(
                 )
                 elapsed, state = timed(lambda: job.run(job.begin()))  # noqa: B023
                 seconds[gamma].append(elapsed)
-                stats[gamma].append(statistics(compiled.finish(state)))
+                stats[gamma].append(statistics(job.finish(state)))
             tick(round_ * len(inputs) + i + 1, rounds * len(inputs))
         for gamma, run in runs.items() if round_ else ():
             run.seconds.append(sum(seconds[gamma]))

@@ -1,0 +1,269 @@
+"""What a compiled program does, read from its text: what it moves, reads and copies."""
+
+import dataclasses
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+COLLECTIVES = (
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "collective-permute",
+    "reduce-scatter",
+)
+_BITS = {"pred": 8, "token": 0, "opaque": 0, "bf16": 16, "s4": 4, "u4": 4}
+
+# What has no array of its own: it names others, or runs computations.
+_READ_NOTHING = {
+    "after-all",
+    "bitcast",
+    "call",
+    "conditional",
+    "constant",
+    "get-tuple-element",
+    "opt-barrier",
+    "parameter",
+    "tuple",
+    "while",
+}
+_READ_A_PART = {"dynamic-slice", "gather", "slice", "slice-start"}
+
+_HEAD = re.compile(r"^(ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
+_OPCODE = re.compile(r"^ ([a-z][\w\-]*)\(")
+_ARRAY = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
+_CALLED = re.compile(
+    r"(?:body|condition|calls|to_apply|called_computations|branch_computations|"
+    r"true_computation|false_computation)=(\{[^}]*\}|%?[\w.\-]+)"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    """One line of a program.
+
+    Attributes:
+      opcode: such as "dot"; the halves of an asynchronous one end in -start and -done.
+      shape: of the result, with its layout, as it is written.
+      text: the rest of the line: operands and attributes.
+      name: of the result.
+      is_root: whether it is what its computation returns.
+    """
+
+    name: str
+    opcode: str
+    shape: str
+    text: str
+    is_root: bool = False
+
+    @property
+    def arrays(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Element type and dimensions of each array of the result."""
+        return _arrays(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the result alone, where a start has its operands beside it."""
+        if self.opcode.endswith("-start") and self.shape.startswith("(("):
+            _, after = _split_type(self.shape[1:])  # ((operands), result, context)
+            return array_bytes(*_arrays(after)[0])
+        sizes = [array_bytes(*array) for array in self.arrays]
+        is_start = self.opcode.endswith("-start")
+        return max(sizes, default=0) if is_start else sum(sizes)
+
+    @property
+    def called(self) -> list[str]:
+        """Names of the computations that it runs."""
+        names = " ".join(_CALLED.findall(self.text))
+        return re.findall(r"[\w.\-]+", names.replace("%", ""))
+
+    @property
+    def operands(self) -> list[str]:
+        """Names of what it is applied to."""
+        inside, _ = _split_type(self.text[len(self.opcode) :])
+        return re.findall(r"%([\w.\-]+)", inside)
+
+    @property
+    def in_main_memory(self) -> bool:
+        """Whether its result is an array in HBM; a layout names other memories."""
+        return not self.shape.startswith("(") and "S(" not in self.shape
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A compiled program's computations, by name, from `compiled.as_text()`."""
+
+    computations: Mapping[str, tuple[Instruction, ...]]
+    entry: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Program":
+        computations: dict[str, list[Instruction]] = {}
+        entry, current = "", None
+        for line in text.splitlines():
+            head = _HEAD.match(line)
+            if head:
+                current = computations.setdefault(head["name"], [])
+                entry = head["name"] if head[1] else entry
+            elif line.startswith("}"):
+                current = None
+            elif current is not None and (found := _INSTRUCTION.match(line)):
+                shape, rest = _split_type(found["rest"])
+                opcode = _OPCODE.match(rest)
+                if opcode:
+                    instruction = Instruction(
+                        found["name"],
+                        opcode[1],
+                        shape,
+                        rest.strip(),
+                        found["root"] is not None,
+                    )
+                    current.append(instruction)
+        frozen = {name: tuple(lines) for name, lines in computations.items()}
+        return cls(frozen, entry)
+
+    @functools.cached_property
+    def loop_body(self) -> frozenset[str]:
+        """Computations that the outermost loops run in each of their steps."""
+        loops = [i for i in self._reached([self.entry]) if i.opcode == "while"]
+        inner = {name for loop in loops for name in self._names(loop.called)}
+        outer = [i for i in loops if i not in set(self.instructions(inner))]
+        return frozenset(name for loop in outer for name in self._names(loop.called))
+
+    def instructions(self, computations: Iterable[str] | None = None):
+        """The instructions of some computations, or of all that are ever run."""
+        if computations is None:
+            computations = self._names([self.entry])
+        return [i for name in computations for i in self.computations[name]]
+
+    def collectives(self, computations: Iterable[str] | None = None):
+        """The instructions that move arrays between devices; a start and its end once.
+
+        Args:
+          computations: where to look; `loop_body` for what a step of the loop moves.
+        """
+        kinds = {*COLLECTIVES, *(f"{kind}-start" for kind in COLLECTIVES)}
+        return [i for i in self.instructions(computations) if i.opcode in kinds]
+
+    @functools.cached_property
+    def scheduled(self) -> frozenset[str]:
+        """Computations whose instructions run one by one, and not fused into one."""
+        return frozenset(self._names([self.entry], fused=False))
+
+    def copies(self, at_least: int) -> list[Instruction]:
+        """Copies of that many bytes from main memory to main memory."""
+        return [
+            i
+            for name in self.scheduled
+            for i in self.computations[name]
+            if kind_of(i) in ("copy", "transpose") and i.num_bytes >= at_least
+            if "S(" not in i.shape.replace("u32[]{:S(2)}", "")
+        ]
+
+    def bytes_read(self) -> int:
+        """Bytes that one run reads from main memory, loops and branches counted once.
+
+        Everything that an instruction is applied to is read, unless it was brought into
+        a nearer memory before. Of what is sliced or looked up only the result is, and
+        what is updated in place is not read.
+        """
+        return sum(
+            self._operand_bytes(i, operand, named)
+            for name in self.scheduled
+            for named in [{i.name: i for i in self.computations[name]}]
+            for i in self.computations[name]
+            if i.opcode not in _READ_NOTHING and not i.opcode.endswith("-done")
+            for operand in enumerate(i.operands)
+        )
+
+    def _operand_bytes(self, reader, operand, named) -> int:
+        index, name = operand
+        source = named.get(name)
+        if source is None or not source.in_main_memory:
+            return 0
+        if reader.opcode in _READ_A_PART:
+            return reader.num_bytes if index == 0 else 0
+        if reader.opcode == "dynamic-update-slice" and index == 0:
+            return 0
+        if reader.opcode == "fusion":
+            return self._fused_bytes(reader.called[0], index, source.num_bytes)
+        return source.num_bytes
+
+    def _fused_bytes(self, computation: str, index: int, whole: int) -> int:
+        """Bytes that a fusion reads of its operand."""
+        lines = self.computations[computation]
+        start = f"parameter({index})"
+        names = [i.name for i in lines if i.text.startswith(start)]
+        read = 0
+        while names:
+            name = names.pop()
+            for i in lines:
+                for place in (p for p, o in enumerate(i.operands) if o == name):
+                    if i.opcode == "bitcast" and not i.is_root:
+                        names.append(i.name)
+                    elif i.opcode in _READ_A_PART:
+                        read += i.num_bytes if place == 0 else 0
+                    elif i.opcode == "fusion":
+                        read += self._fused_bytes(i.called[0], place, whole)
+                    elif i.opcode != "dynamic-update-slice" or place > 0:
+                        return whole
+        return min(read, whole)
+
+    def _names(self, roots: Iterable[str], fused: bool = True) -> set[str]:
+        """Computations that run when these do."""
+        seen, left = set(), list(roots)
+        while left:
+            name = left.pop()
+            if name in self.computations and name not in seen:
+                seen.add(name)
+                left += [
+                    called
+                    for i in self.computations[name]
+                    for called in i.called
+                    if fused or i.opcode in ("while", "conditional", "call")
+                ]
+        return seen
+
+    def _reached(self, roots: Iterable[str]) -> list[Instruction]:
+        return self.instructions(self._names(roots))
+
+
+def count(instructions: Iterable[Instruction]) -> dict[str, int]:
+    """How many there are of each kind, the halves of an asynchronous one as one."""
+    return dict(Counter(kind_of(i) for i in instructions))
+
+
+def kind_of(instruction: Instruction) -> str:
+    return instruction.opcode.removesuffix("-start")
+
+
+def array_bytes(kind: str, shape: tuple[int, ...]) -> int:
+    """Bytes of an array by HLO's name of its type, without padding."""
+    elements = 1
+    for size in shape:
+        elements *= size
+    digits = re.search(r"\d+", kind)
+    bits = _BITS[kind] if kind in _BITS else int(digits[0]) if digits else 0
+    return -(-elements * bits // 8)
+
+
+def _split_type(rest: str) -> tuple[str, str]:
+    """The result's type, and what follows it."""
+    if not rest.startswith("("):
+        shape, _, after = rest.partition(" ")
+        return shape, " " + after
+    depth = 0
+    for i, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return rest[: i + 1], rest[i + 1 :]
+    return rest, ""
+
+
+def _arrays(shape: str) -> list[tuple[str, tuple[int, ...]]]:
+    return [
+        (kind, tuple(int(n) for n in sizes.split(",") if n))
+        for kind, sizes in _ARRAY.findall(re.sub(r"\{[^}]*\}", "", shape))
+    ]

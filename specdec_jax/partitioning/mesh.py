@@ -1,0 +1,109 @@
+"""The mesh: devices as a grid of two axes, `data` and `model`.
+
+Rows of a batch are dealt out over `data`; what is cut of a network is cut over `model`.
+One device has no mesh.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.experimental import mesh_utils
+from jax.sharding import AbstractMesh, AxisType, Mesh
+
+from specdec_jax.errors import SettingsError
+from specdec_jax.models.t5 import T5Config
+from specdec_jax.typing import Any, Callable
+
+DATA, MODEL = AXES = ("data", "model")
+
+# What the default weighs against each other, of the order of a TPU's: how fast weights
+# are read, and what a sum over devices costs, however small.
+BYTES_PER_SECOND = 1e12
+SECONDS_PER_SUM = 5e-6
+
+Shape = tuple[int, int]
+
+
+def choose_mesh(
+    shape: Any,
+    config: Callable[[], T5Config],
+    devices: Sequence[jax.Device] | None = None,
+) -> Mesh | None:
+    """The mesh to decode on, or None for one device.
+
+    Args:
+      shape: (data, model); "auto" for `default_shape`; or None for the first device
+        alone.
+      config: the target's sizes, which only "auto" asks for.
+      devices: of this process if not given; a mesh takes the first that it needs.
+
+    Raises:
+      SettingsError: the shape is no two whole numbers, or needs more devices.
+    """
+    devices = jax.local_devices() if devices is None else list(devices)
+    if shape is None or (shape == "auto" and len(devices) == 1):
+        return None
+    if shape == "auto":
+        shape = default_shape(len(devices), config())
+    try:
+        data, model = (int(size) for size in shape)
+        valid = min(data, model) >= 1 and (data, model) == tuple(shape)
+    except (TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise SettingsError(f"mesh must be 'auto' or (data, model), not {shape!r}")
+    if data * model > len(devices):
+        raise SettingsError(
+            f"a mesh of {data} x {model} needs {data * model} devices and there are "
+            f"{len(devices)}"
+        )
+    if data * model == 1:
+        return None
+    return make_mesh((data, model), devices[: data * model])
+
+
+def make_mesh(shape: Shape, devices: Sequence[jax.Device]) -> Mesh:
+    """A mesh of these devices, neighbours on `model` being near each other."""
+    grid = mesh_utils.create_device_mesh(shape, list(devices))
+    return Mesh(grid, AXES, axis_types=(AxisType.Auto,) * 2)
+
+
+def default_shape(num_devices: int, config: T5Config) -> Shape:
+    """(data, model) for a target of these sizes.
+
+    A decoding step reads all weights once. Over m devices on `model` it reads an m-th
+    on each, and pays a sum over them after each of three products a layer, and one more
+    for the logits. The m of the least time is taken, of those that divide the number of
+    devices, the heads, the feed-forward and the vocabulary; the rest of the devices is
+    on `data`. Eight devices are (1, 8) for a T5-XXL and (8, 1) for a T5-small.
+    """
+    sizes = (num_devices, config.num_heads, config.mlp_dim, config.padded_vocab_size)
+    fitting = [
+        m for m in range(1, num_devices + 1) if all(size % m == 0 for size in sizes)
+    ]
+    model = min(fitting, key=lambda m: (_step_seconds(config, m), m))
+    return num_devices // model, model
+
+
+def _step_seconds(config: T5Config, m: int) -> float:
+    sums = 3 * config.num_decoder_layers + 1 if m > 1 else 0
+    return step_bytes(config) / m / BYTES_PER_SECOND + sums * SECONDS_PER_SUM
+
+
+def step_bytes(config: T5Config) -> int:
+    """Bytes of bfloat16 weights that one decoder step multiplies with.
+
+    Cross-attention's keys and values are computed once an input, and of the embedding a
+    step reads a row a token.
+    """
+    joined = config.num_heads * config.head_dim
+    attention = 6 * config.emb_dim * joined
+    mlp = (len(config.mlp_activations) + 1) * config.emb_dim * config.mlp_dim
+    logits = config.emb_dim * config.padded_vocab_size
+    return 2 * (config.num_decoder_layers * (attention + mlp) + logits)
+
+
+def size_of(mesh: Mesh | AbstractMesh, axis: str) -> int:
+    """How many devices an axis of a mesh has."""
+    return int(np.asarray(mesh.shape[axis]))

@@ -1,0 +1,167 @@
+"""Decodes on one device and on meshes of eight, and what the programs move.
+
+A program of its own, since a process has as many CPU devices as it started with:
+python -m tests.partitioning.eight_devices PAIR_FOLDER OUT.pickle
+"""
+
+import os
+import pickle
+import sys
+
+if __name__ == "__main__":
+    # What is tested does not depend on how well the programs are optimised.
+    os.environ["XLA_FLAGS"] = (
+        "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    )
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax import generate, load_pair
+from specdec_jax.checkpoints import weights
+from specdec_jax.decoding import compiled
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.decoding.state import finish, first_rows
+from specdec_jax.drafters.neural import NeuralDrafter
+from specdec_jax.models.adapters import t5_language_model
+from specdec_jax.models.packing import pack
+from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.partitioning.hlo import Program
+from specdec_jax.partitioning.loops import Partition
+from specdec_jax.partitioning.mesh import make_mesh
+from specdec_jax.partitioning.rules import layout_of, partitioned
+from tests import toy_models as toys
+from tests.tiny_pairs import SENTENCES
+
+G, M, LAYERS, PADDED = 3, 12, 2, 64
+TARGET = T5Config(60, PADDED, 32, 8, 4, 64, 1, LAYERS, packed=True)
+DRAFTER = T5Config(60, PADDED, 16, 6, 4, 32, 1, 1, packed=True)  # 6 heads
+ROWS = {
+    "gamma": (3, 1, 2, 3, 0),
+    "temperature": (0.0, 0.0, 1.0, 0.7, 1.5),
+    "top_k": (0, 0, 0, 5, 0),
+    "top_p": (1.0, 1.0, 1.0, 1.0, 0.9),
+    "max_new_tokens": (12, 7, 12, 9, 11),
+}
+INPUTS = toys.encoder_inputs(3, (7, 2, 5, 1, 6), width=8, vocab_size=60)
+BATCH = len(ROWS["gamma"])
+
+
+@functools.cache
+def params_of(config: T5Config, seed: int) -> dict:
+    """Random packed parameters, sure enough of themselves that sums may round."""
+    plain = T5(dataclasses.replace(config, packed=False))
+    token = jnp.zeros((1, 1), jnp.int32)
+    init = functools.partial(plain.init, jax.random.key(0))
+    shapes = jax.eval_shape(init, token, token == 0, token)["params"]
+    random = np.random.default_rng(seed)
+
+    def weight(path, leaf):
+        noise = random.normal(size=leaf.shape).astype(np.float32)
+        if path[-1].key == "kernel":
+            return jnp.asarray(1.5 * noise / np.sqrt(leaf.shape[0], dtype=np.float32))
+        return jnp.asarray(1 + 0.1 * noise if path[-1].key == "scale" else noise)
+
+    return pack(jax.tree_util.tree_map_with_path(weight, shapes))
+
+
+def placed(config: T5Config, params: dict, mesh, cut: bool):
+    """A model and its parameters, on a mesh or on one device."""
+    model = t5_language_model(config)
+    if mesh is None:
+        return model, params
+    layout = layout_of(config, mesh, cut)
+
+    def place(path, leaf):
+        name = "/".join(part.key for part in path)
+        return jax.device_put(leaf, layout.parameter(name, leaf.shape))
+
+    placed = jax.tree_util.tree_map_with_path(place, params)
+    return partitioned(model, layout), placed
+
+
+def decode(shape=None, cut_drafter=False, seed=5) -> dict:
+    """A batch of unlike rows; the result's arrays and what each program moves."""
+    mesh = shape and make_mesh(shape, jax.devices())
+    target, target_params = placed(TARGET, params_of(TARGET, 1), mesh, True)
+    drafter, draft_params = placed(DRAFTER, params_of(DRAFTER, 2), mesh, cut_drafter)
+    params = PairParams(target_params, draft_params)
+    decoder = Speculative(target, NeuralDrafter(drafter), G, M, toys.EOS)
+    rows = DecodeSettings(**ROWS, max_gamma=G).rows(BATCH)
+    given = (toys.keys(BATCH, seed), INPUTS, toys.start_prompt(BATCH), rows)
+    if mesh is not None:
+        partition = Partition(mesh)
+        decoder, given = partition.decoder(decoder), partition.deal(*given)
+    keys, inputs, prompt, rows = given
+    begin = compiled.begin.lower(decoder, params, inputs, prompt).compile()
+    state = begin(params, inputs, prompt)
+    run = compiled.run.lower(decoder, keys, state, params, rows).compile()
+    state = run(keys, state, params, rows)
+    return {
+        "result": jax.tree.map(np.asarray, first_rows(finish(state), BATCH)),
+        "caches": [
+            [getattr(x.sharding, "spec", None) for x in jax.tree.leaves(cache)]
+            for cache in (state.target_cache.past, state.draft_state)
+        ],
+        "begin": moved(begin),
+        "run": moved(run),
+    }
+
+
+def moved(program) -> list[tuple[str, list, bool]]:
+    """Kind, arrays, and whether it is in the loop, of each collective."""
+    parsed = Program.parse(program.as_text())
+    in_loop = set(parsed.collectives(parsed.loop_body))
+    return [
+        (i.opcode.removesuffix("-start"), i.arrays, i in in_loop)
+        for i in parsed.collectives()
+    ]
+
+
+def loaded(folder: str, mesh) -> dict:
+    """A pair from disk on a mesh, through the front door, with an odd batch.
+
+    Also the shapes that were read of each shape of parameter.
+    """
+    read = {}
+    read_in_blocks = weights._read_in_blocks
+
+    def spy(tensor, index, dtype):
+        part = read_in_blocks(tensor, index, dtype)
+        read.setdefault(tensor.shape, set()).add(part.shape)
+        return part
+
+    weights._read_in_blocks = spy
+    pair = load_pair(folder, mesh=mesh)
+    weights._read_in_blocks = read_in_blocks
+    settings = DecodeSettings(temperature=[0.0, 1.0, 0.8], max_new_tokens=[9, 4, 7])
+    out = generate(pair, SENTENCES[:3], settings, seed=1, method="autoregressive")
+    return {"tokens": out.tokens, "stats": out.stats, "texts": out.texts, "read": read}
+
+
+CASES = {
+    "one device": {},
+    "1x8": {"shape": (1, 8)},
+    "2x4": {"shape": (2, 4)},
+    "4x2": {"shape": (4, 2)},
+    "8x1": {"shape": (8, 1)},
+    "2x4, drafter cut": {"shape": (2, 4), "cut_drafter": True},
+}
+
+
+def main(folder: str, out: str) -> None:
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    found = {name: decode(**case) for name, case in CASES.items()}
+    found |= {"loaded": loaded(folder, None), "loaded, 2x2": loaded(folder, (2, 2))}
+    with open(out, "wb") as file:
+        pickle.dump(found, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,107 @@
+"""On any mesh of eight devices the output and the records are those of one device."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.partitioning import eight_devices
+
+ROOT = Path(__file__).parent.parent.parent
+MESHES = ["1x8", "2x4", "4x2", "8x1", "2x4, drafter cut"]
+G, LAYERS, PADDED = eight_devices.G, eight_devices.LAYERS, eight_devices.PADDED
+
+
+@pytest.fixture(scope="module")
+def decodes(pair_folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("decodes") / "out.pickle"
+    command = [sys.executable, "-m", eight_devices.__name__, pair_folder, out]
+    subprocess.run(command, check=True, cwd=ROOT)
+    with out.open("rb") as file:
+        return pickle.load(file)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_tokens_lengths_and_records_are_those_of_one_device(decodes, mesh):
+    """Five rows, so that the axis `data` never divides them."""
+    ours = decodes[mesh]["result"]
+    one = decodes["one device"]["result"]
+    np.testing.assert_array_equal(ours.tokens, one.tokens)
+    np.testing.assert_array_equal(ours.lengths, one.lengths)
+    assert ours.num_steps == one.num_steps
+    for name in ("drafted", "gamma", "num_accepted", "next_token", "num_emitted"):
+        np.testing.assert_array_equal(
+            getattr(ours.infos, name), getattr(one.infos, name), err_msg=name
+        )
+    np.testing.assert_allclose(ours.infos.betas, one.infos.betas, atol=1e-5)
+
+
+def test_the_rows_are_unlike_and_guesses_stand_and_fall(decodes):
+    one = decodes["one device"]["result"]
+    assert len({tuple(row) for row in one.tokens.tolist()}) == len(one.tokens)
+    assert set(one.lengths.tolist()) >= {7, 12}
+    accepted = one.infos.num_accepted
+    assert accepted.max() >= 2 and (accepted < one.infos.gamma).any()
+
+
+def test_a_cut_target_sums_after_each_product_by_rows_and_gathers_logits(decodes):
+    """A target run moves nothing else, and the whole drafter nothing at all."""
+    batch = eight_devices.BATCH
+    run = decodes["1x8"]["run"]
+    assert all(in_loop for *_, in_loop in run)
+    sums = [("all-reduce", [("f32", (batch * (G + 1), 32))])] * (3 * LAYERS)
+    gathered = [("all-gather", [("f32", (batch, G + 1, PADDED))])]
+    assert sorted(move[:2] for move in run) == sorted(sums + gathered)
+
+
+def test_encoding_sums_after_each_product_by_rows(decodes):
+    shape = (eight_devices.BATCH * 8, 32)
+    expected = [("all-reduce", [("f32", shape)])] * 2
+    assert [move[:2] for move in decodes["1x8"]["begin"]] == expected
+
+
+@pytest.mark.parametrize("mesh", ["2x4", "4x2", "8x1", "2x4, drafter cut"])
+def test_no_weights_and_no_caches_are_moved(decodes, mesh):
+    """Rows on other devices are asked only whether, and how far, they go on."""
+    for program in ("begin", "run"):
+        for kind, arrays, _ in decodes[mesh][program]:
+            assert kind in ("all-reduce", "all-gather")
+            if kind == "all-gather":
+                ((_, (*_, last)),) = arrays
+                assert last == PADDED  # logits
+            else:
+                for _, shape in arrays:
+                    assert shape == () or shape[-1] in (16, 32)  # activations
+    in_loop = [arrays for _, arrays, in_loop in decodes["8x1"]["run"] if in_loop]
+    assert in_loop and all(shape == () for arrays in in_loop for _, shape in arrays)
+
+
+def test_caches_are_cut_by_rows_and_heads(decodes):
+    target, drafter = decodes["2x4"]["caches"]
+    assert all(tuple(spec) == ("data", "model") for spec in target)
+    keys_values = [spec for spec in drafter if len(spec) > 1]
+    assert not keys_values  # the drafter's are whole along `model`
+    target, drafter = decodes["8x1"]["caches"]
+    assert all(spec[0] == "data" for spec in target + drafter)
+
+
+def test_a_pair_is_loaded_onto_a_mesh_and_generates_the_same(decodes):
+    ours, one = decodes["loaded, 2x2"], decodes["loaded"]
+    assert ours["texts"] == one["texts"]
+    np.testing.assert_array_equal(ours["tokens"], one["tokens"])
+    for name in ("tokens", "target_calls"):
+        np.testing.assert_array_equal(
+            getattr(ours["stats"], name), getattr(one["stats"], name)
+        )
+
+
+def test_of_what_is_cut_a_device_reads_its_own_part_alone(decodes):
+    read = decodes["loaded, 2x2"]["read"]
+    assert read[32, 56] == {(32, 28)}  # the target's logits
+    assert read[32, 3, 16] == {(32, 3, 8)}  # and its self-attention, packed
+    assert read[64, 32] == {(32, 32)}  # and out of its feed-forward
+    assert read[16, 56] == {(16, 56)}  # the drafter's logits are whole
+    assert decodes["loaded"]["read"][32, 56] == {(32, 56)}

@@ -1,0 +1,47 @@
+"""Which mesh is chosen, and what it refuses."""
+
+import pytest
+
+from specdec_jax.errors import SettingsError
+from specdec_jax.models.t5 import T5Config
+from specdec_jax.partitioning.mesh import choose_mesh, default_shape, step_bytes
+
+SMALL = T5Config(32100, 32128, 512, 6, 64, 1024, 8, 8)
+XXL = T5Config(32100, 32128, 4096, 64, 64, 10240, 24, 24)
+
+
+def config():
+    raise AssertionError("sizes are asked for only where they matter")
+
+
+def test_one_device_needs_no_mesh():
+    for shape in ("auto", None, (1, 1)):
+        assert choose_mesh(shape, config) is None
+
+
+def test_large_targets_are_cut_and_small_ones_are_not():
+    assert default_shape(8, XXL) == (1, 8)
+    assert default_shape(8, SMALL) == (8, 1)
+    assert default_shape(1, XXL) == (1, 1)
+
+
+@pytest.mark.parametrize("heads, devices, model", [(60, 8, 4), (64, 6, 2), (7, 8, 1)])
+def test_only_what_divides_devices_and_sizes_is_chosen(heads, devices, model):
+    odd = T5Config(32100, 32128, 4096, heads, 64, 10240, 24, 24)
+    assert default_shape(devices, odd) == (devices // model, model)
+
+
+def test_a_step_reads_the_weights_that_it_multiplies_with():
+    layer = 6 * 512 * 384 + 3 * 512 * 1024  # of cross-attention only query and output
+    assert step_bytes(SMALL) == 2 * (8 * layer + 512 * 32128)
+
+
+@pytest.mark.parametrize("shape", ["fast", (2,), (1, 2, 3), (0, 1), (1.5, 1), 8])
+def test_what_is_no_mesh_is_refused(shape):
+    with pytest.raises(SettingsError, match="mesh must be 'auto' or"):
+        choose_mesh(shape, config)
+
+
+def test_a_mesh_of_more_devices_than_there_are_is_refused():
+    with pytest.raises(SettingsError, match="2 x 4 needs 8 devices and there are 1"):
+        choose_mesh((2, 4), config)
