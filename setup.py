@@ -19,6 +19,8 @@ SEQIO = [
 ]
 
 PLOTS = ["matplotlib>=3.8"]
+# The TPU's compiler, which runs on any such machine. 0.0.52 is what is tested.
+LIBTPU = "libtpu>=0.0.52; sys_platform == 'linux' and platform_machine == 'x86_64'"
 
 setup(
     name="specdec_jax",
@@ -49,6 +51,8 @@ setup(
         "test": [
             "beartype>=0.20",
             "hypothesis>=6.0",
+            LIBTPU,
+            "matplotlib>=3.8",
             "pytest>=8.0",
             "pytest-xdist>=3.0",
             "ruff==0.17.6",
@@ -58,6 +62,7 @@ setup(
             *PLOTS,
             *SEQIO,
         ],
+        "ahead": [LIBTPU, *PLOTS],
         "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],
         "plots": PLOTS,

@@ -17,6 +17,7 @@ from absl import app, flags, logging
 from specdec_jax.data import tasks
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError, SpecdecError
+from specdec_jax.experiments.ahead_run import AheadRun
 from specdec_jax.experiments.benchmark import BenchmarkConfig
 from specdec_jax.experiments.task_run import TaskRun
 from specdec_jax.models.t5 import T5Config
@@ -34,6 +35,7 @@ flags.DEFINE_multi_string("gin_bindings", [], "single gin bindings, after all fi
 def register() -> None:
     """Makes what decoding needs known to gin; making a task imports seqio."""
     _register(
+        AheadRun,
         BenchmarkConfig,
         DecodeSettings,
         T5Config,

@@ -7,6 +7,22 @@ follows from its formulas is not here: `sampling.theory` computes it.
 import dataclasses
 import math
 
+from specdec_jax.models.t5 import T5Config
+
+# Width, heads, feed-forward width and layers of each stack of T5 v1.1.
+SIZES = {
+    "small": (512, 6, 1024, 8),
+    "base": (768, 12, 2048, 12),
+    "large": (1024, 16, 2816, 24),
+    "xxl": (4096, 64, 10240, 24),
+}
+
+
+def t5_1_1(size: str) -> T5Config:
+    """A T5 v1.1 of the paper: "small", "base", "large" or "xxl"."""
+    width, heads, hidden, layers = SIZES[size]
+    return T5Config(32100, 32128, width, heads, 64, hidden, layers, layers)
+
 
 @dataclasses.dataclass(frozen=True)
 class Line:

@@ -1,0 +1,59 @@
+r"""Compiles a run for a TPU that is not there, and reports what it would take.
+
+python scripts/compile_ahead.py --gin_file=configs/runs/ende_small_t0.gin \
+    --topology=v4 --chips=1 --out=FOLDER
+
+Needs no checkpoint. `pip install libtpu` brings the compiler.
+"""
+
+from pathlib import Path
+
+import jax
+from absl import flags
+
+from specdec_jax import SettingsError, gin_bindings
+from specdec_jax.experiments import ahead_report
+from specdec_jax.experiments.ahead_run import AheadRun
+from specdec_jax.experiments.records import RecordFile
+from specdec_jax.partitioning import ahead, topology
+
+_TOPOLOGY = flags.DEFINE_enum(
+    "topology", "v4", list(topology.CHIPS), "generation of TPU."
+)
+_CHIPS = flags.DEFINE_integer("chips", 1, "1, or the size of a slice: 4 to 64.")
+_PROGRAMS = flags.DEFINE_list(
+    "programs", list(ahead.PROGRAMS), "which ones to compile."
+)
+_OUT = flags.DEFINE_string("out", None, "a new folder for records, report and figure.")
+
+
+def main(_):
+    jax.config.update("jax_platforms", "cpu")  # nothing is run; a TPU stays untouched
+    gin_bindings.parse()
+    if not gin_bindings.is_bound("AheadRun.target"):
+        raise SettingsError("give --gin_file=configs/runs/..., of a pair of T5 sizes")
+    unknown = set(_PROGRAMS.value) - set(ahead.PROGRAMS)
+    if unknown:
+        raise SettingsError(
+            f"programs are {', '.join(ahead.PROGRAMS)}, not {', '.join(unknown)}"
+        )
+    run = gin_bindings.configured(AheadRun)()
+    file, records = None, []
+    if _OUT.value:
+        file = RecordFile(Path(_OUT.value) / "ahead.jsonl")
+        if list(file):
+            raise SettingsError(f"{file.path} holds a report: give another folder")
+    for record in run(_TOPOLOGY.value, _CHIPS.value, _PROGRAMS.value):
+        records.append(record)
+        if file:
+            file.append(record)
+        if record["what"] == "program":
+            print(f"{record['program']}: {record['compile_seconds']:.0f} s", flush=True)
+    if file:
+        ahead_report.save(file.path.parent, records)
+        gin_bindings.save_operative_config(file.path)
+    print(ahead_report.markdown(records))
+
+
+if __name__ == "__main__":
+    gin_bindings.run_program(main)

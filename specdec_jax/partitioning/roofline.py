@@ -1,0 +1,180 @@
+"""How long a step must take: what it has to read, compute and send, at a chip's peaks.
+
+This is a model, and a floor: no program is faster, and one that reaches neither peak is
+slower. What a compiled program in fact reads and sends is told by `hlo`.
+"""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+
+from specdec_jax.models.cache import KeyValues
+from specdec_jax.partitioning.ahead import Decode, Side, state_of
+from specdec_jax.partitioning.mesh import MODEL, SECONDS_PER_SUM, size_of
+from specdec_jax.partitioning.topology import Chip
+
+
+@dataclasses.dataclass(frozen=True)
+class StepCost:
+    """What one chip has to do in one step; every number is of one chip.
+
+    Attributes:
+      weight_bytes: of the weights that a step multiplies with, each read once.
+      cache_bytes: of the keys and values, all slots, each read once.
+      flops: of the products.
+      sent_bytes: to other chips, in `messages` collectives.
+      messages: collectives, each of which costs `SECONDS_PER_SUM`, an assumption.
+    """
+
+    weight_bytes: int
+    cache_bytes: int
+    flops: int
+    sent_bytes: int
+    messages: int
+
+    @property
+    def bytes(self) -> int:
+        return self.weight_bytes + self.cache_bytes
+
+    def seconds(self, chip: Chip) -> float:
+        """Reading and computing overlap, and sending overlaps with neither."""
+        local = max(self.bytes / chip.bandwidth, self.flops / chip.flops)
+        return local + self.sent_bytes / chip.links + self.messages * SECONDS_PER_SUM
+
+
+def step_cost(decode: Decode, name: str) -> StepCost:
+    """Of "target step", "draft step" or "verify step"."""
+    side = decode.sides.drafter if name == "draft step" else decode.sides.target
+    tokens = 1 + (decode.gamma if name == "verify step" else 0)
+    rows = _rows(decode) * tokens
+    weights = {
+        key: _local(leaf)
+        for key, leaf in traverse_util.flatten_dict(side.params, sep="/").items()
+        if is_read_in_a_step(key, side.config.logits_via_embedding)
+    }
+    caches = [
+        _local(leaf)
+        for part in jax.tree.leaves(
+            state_of(decode, name).target_cache,
+            is_leaf=lambda x: isinstance(x, KeyValues),
+        )
+        if isinstance(part, KeyValues)
+        for leaf in jax.tree.leaves(part)
+    ]
+    flops = 2 * rows * sum(math.prod(w.shape) for w in weights.values())
+    # Each query meets every slot, once for its logits and once for its values.
+    flops += 2 * tokens * sum(math.prod(c.shape) for c in caches)
+    sent, messages = _sent(decode, side, rows)
+    return StepCost(
+        weight_bytes=sum(map(_bytes, weights.values())),
+        cache_bytes=sum(map(_bytes, caches)),
+        flops=flops,
+        sent_bytes=sent,
+        messages=messages,
+    )
+
+
+def is_read_in_a_step(name: str, tied: bool) -> bool:
+    """Whether a decoder step multiplies with a parameter.
+
+    Not with the encoder's, nor with those of cross-attention's keys and values, which
+    were used up before the loop. Of the embedding a row a token is looked up.
+    """
+    if name == "token_embedder/embedding":
+        return tied
+    layer, kernel = name.split("/")[-3:-1]
+    before = layer == "encoder_decoder_attention" and kernel in (
+        "key",
+        "value",
+        "key_and_value",
+    )
+    return name.startswith("decoder/") and not before
+
+
+def bytes_a_row(decode: Decode) -> int:
+    """What one more row takes on a chip: its keys and values, of both models."""
+    state = state_of(decode, "loop")
+    caches = (state.target_cache, state.draft_state)
+    local = sum(_bytes(_local(leaf)) for leaf in jax.tree.leaves(caches))
+    return -(-local // _rows(decode))
+
+
+def resident_bytes(decode: Decode, loop_bytes: int) -> int:
+    """What a chip holds while the loop runs: all weights, the rows, and the rest.
+
+    Args:
+      decode: that was compiled.
+      loop_bytes: of its loop, arguments, temporaries and code.
+    """
+    return (
+        weight_bytes(decode)
+        + _rows(decode) * bytes_a_row(decode)
+        + _rest(decode, loop_bytes)
+    )
+
+
+def largest_batch(decode: Decode, chip: Chip, loop_bytes: int) -> int:
+    """Rows that fit, on all chips together.
+
+    What is neither a weight nor of the compiled rows is taken to stay as it is.
+
+    Args:
+      decode, loop_bytes: as in `resident_bytes`.
+      chip: whose memory it is.
+    """
+    left = chip.memory - weight_bytes(decode) - _rest(decode, loop_bytes)
+    data = decode.rows.prompt.lengths.shape[0] // _rows(decode)
+    return max(0, int(left // bytes_a_row(decode))) * data
+
+
+def weight_bytes(decode: Decode) -> int:
+    """Of all weights of both models, on one chip."""
+    sides = (decode.sides.target, decode.sides.drafter)
+    leaves = jax.tree.leaves([side.params for side in sides])
+    return sum(_bytes(_local(leaf)) for leaf in leaves)
+
+
+def _rest(decode: Decode, loop_bytes: int) -> int:
+    """Temporaries, code and small arrays: a loop without its weights and rows."""
+    loop_weights = sum(
+        _bytes(_local(leaf))
+        for side in (decode.sides.target, decode.sides.drafter)
+        for name, leaf in traverse_util.flatten_dict(side.params, sep="/").items()
+        if name == "token_embedder/embedding"
+        or is_read_in_a_step(name, side.config.logits_via_embedding)
+    )
+    return max(0, loop_bytes - loop_weights - _rows(decode) * bytes_a_row(decode))
+
+
+def _rows(decode: Decode) -> int:
+    """Rows of one chip."""
+    return _local(decode.rows.prompt.lengths).shape[0]
+
+
+def _sent(decode: Decode, side: Side, rows: int) -> tuple[int, int]:
+    """Bytes that a chip sends in a step, and in how many collectives."""
+    parts = 1
+    if decode.partition is not None:
+        parts = size_of(decode.partition.mesh, MODEL)
+    if parts == 1 or side is decode.sides.drafter and not decode.cut_drafter:
+        return 0, 0
+    config = side.config
+    sums = 3 * config.num_decoder_layers
+    width = jnp.dtype(config.dtype).itemsize * config.emb_dim
+    gathered = rows * config.padded_vocab_size * 4 // parts
+    # A ring sums in two rounds of (parts - 1) pieces, and gathers in one.
+    sent = sums * 2 * rows * width * (parts - 1) // parts + gathered * (parts - 1)
+    return sent, sums + 1
+
+
+def _local(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    """The part of an array that one device holds."""
+    shape = leaf.sharding.shard_shape(leaf.shape)
+    return jax.ShapeDtypeStruct(shape, leaf.dtype)
+
+
+def _bytes(leaf: jax.ShapeDtypeStruct) -> int:
+    return math.prod(leaf.shape) * jnp.dtype(leaf.dtype).itemsize

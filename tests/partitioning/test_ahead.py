@@ -1,0 +1,119 @@
+"""A small pair compiles for TPUs, and its programs move and copy what they must.
+
+The compiler is libtpu's; no TPU is needed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specdec_jax.errors import SettingsError
+from specdec_jax.experiments import paper
+from specdec_jax.partitioning import topology
+
+ROOT = Path(__file__).parent.parent.parent
+GIN = Path(__file__).parent / "ahead.gin"
+LAYERS = 2
+
+
+def compile_ahead(folder, *flags):
+    command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={GIN}"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, f"--out={folder}", *flags],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (folder / "ahead.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines], done.stdout
+
+
+@pytest.fixture(scope="module")
+def one_chip(tmp_path_factory):
+    """A v4; the loop alone."""
+    return compile_ahead(
+        tmp_path_factory.mktemp("v4"),
+        "--topology=v4",
+        "--chips=1",
+        "--programs=loop",
+        "--gin.MESH=None",
+    )[0]
+
+
+@pytest.fixture(scope="module")
+def four_chips(tmp_path_factory):
+    """A v5e 2x2, the target cut in four; what a step is made of."""
+    folder = tmp_path_factory.mktemp("v5e")
+    records, printed = compile_ahead(
+        folder,
+        "--topology=v5e",
+        "--chips=4",
+        "--programs=verify step,draft step",
+        "--gin.MESH=(1,4)",
+        "--gin.AheadRun.batch_size=1",
+    )
+    return records, printed, folder
+
+
+def program(records, name):
+    (found,) = [r for r in records if r.get("program") == name]
+    assert found["of"] == "compiler"
+    return found
+
+
+def test_the_loop_updates_caches_in_place_and_lays_no_weight_out_anew(one_chip):
+    loop = program(one_chip, "loop")
+    assert loop["large_copies"] == 0
+    assert loop["temporaries"] < loop["arguments"] / 4
+    assert loop["collectives"] == {}
+    assert 0 < loop["resident_over_chip"] < 0.01 and loop["largest_batch"] > 32
+
+
+def test_a_target_run_reads_weights_and_caches_once(four_chips):
+    """But for the embedding, of which a step needs rows: one so small is fetched."""
+    records, _, _ = four_chips
+    for name, width in (("verify step", 512), ("draft step", 256)):
+        (step,) = [r for r in records if r.get("step") == name]
+        needed = step["weight_bytes"] + step["cache_bytes"]
+        found = program(records, name)
+        assert found["bytes_read_over_needed"] == found["bytes_read"] / needed
+        assert 0.9 < found["bytes_read"] / (needed + 2 * 2048 * width) <= 1.1
+
+
+def test_a_cut_target_run_has_the_collectives_of_its_layout_and_no_more(four_chips):
+    """Summed after each product by rows, gathered after the logits."""
+    records, _, _ = four_chips
+    verify = program(records, "verify step")
+    moved = {kind: move["count"] for kind, move in verify["collectives"].items()}
+    assert moved == {"all-reduce": 3 * LAYERS, "all-gather": 1}
+    assert verify["large_copies"] == 0
+    assert program(records, "draft step")["collectives"] == {}
+
+
+def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
+    records, printed, folder = four_chips
+    lines = {r["run"]: r for r in records if r["what"] == "table 2"}
+    assert len(lines) == 12
+    for line in paper.LINES:
+        ours = lines[line.run]
+        far = abs(ours["predicted_speedup"] / line.measured - 1) > 0.15
+        assert bool(ours["why"]) == far
+    assert "## Facts of the compiler, per chip" in printed
+    assert "## Model: the least time of a step, from published peaks" in printed
+    assert (folder / "ahead.md").read_text() in printed
+    assert "<svg" in (folder / "walltime.svg").read_text()
+    assert (folder / "walltime.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_topology_that_is_not_sold_is_refused():
+    with pytest.raises(SettingsError, match="v5e has slices of 1, 4, 8, 16, 32, 64"):
+        topology.describe("v5e", 3)
+    with pytest.raises(SettingsError, match="one of v4, v5e, v5p, v6e"):
+        topology.describe("v3", 4)
