@@ -129,8 +129,8 @@ def _programs(
 
     def one_step(gamma):
         whole = job(gamma, max_new_tokens)  # the very program of a decode
-        rows = whole.rows.replace(max_new_tokens=jnp.ones(1, jnp.int32))
-        return dataclasses.replace(whole, rows=rows)
+        one = jnp.ones_like(whole.rows.max_new_tokens)
+        return dataclasses.replace(whole, rows=whole.rows.replace(max_new_tokens=one))
 
     never = -1  # no token ends the rows of a loop
     target = Autoregressive(pair.target, steps, never)
