@@ -24,12 +24,15 @@ _CHIPS = flags.DEFINE_integer("chips", 1, "1, or the size of a slice: 4 to 64.")
 _PROGRAMS = flags.DEFINE_list(
     "programs", list(ahead.PROGRAMS), "which ones to compile."
 )
+# A run file asks for them, and nothing is loaded here.
+CHECKPOINTS = ("TARGET_CHECKPOINT", "DRAFTER_CHECKPOINT", "VOCABULARY")
+
 _OUT = flags.DEFINE_string("out", None, "a new folder for records, report and figure.")
 
 
 def main(_):
     jax.config.update("jax_platforms", "cpu")  # nothing is run; a TPU stays untouched
-    gin_bindings.parse()
+    gin_bindings.parse(not_needed=CHECKPOINTS)
     if not gin_bindings.is_bound("AheadRun.target"):
         raise SettingsError("give --gin_file=configs/runs/..., of a pair of T5 sizes")
     unknown = set(_PROGRAMS.value) - set(ahead.PROGRAMS)

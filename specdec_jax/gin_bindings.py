@@ -113,8 +113,12 @@ def rewrite_gin_args(argv: Sequence[str]) -> list[str]:
     return rewritten
 
 
-def parse(default_file: str | None = None) -> None:
+def parse(default_file: str | None = None, not_needed: Sequence[str] = ()) -> None:
     """Reads the gin files and bindings that the flags name.
+
+    Args:
+      default_file: if the flags name none.
+      not_needed: macros that a file may require, and this program does not.
 
     Raises:
       SettingsError: a file is missing, or gin cannot read it or does not know a name.
@@ -126,8 +130,9 @@ def parse(default_file: str | None = None) -> None:
             raise SettingsError(f"no gin file {file}")
     gin.add_config_file_search_path(str(ROOT))
     logging.set_verbosity(logging.FATAL)  # gin logs every place that it looks in
+    bindings = [f"{macro} = None" for macro in not_needed] + flags.FLAGS.gin_bindings
     try:
-        gin.parse_config_files_and_bindings(files, flags.FLAGS.gin_bindings)
+        gin.parse_config_files_and_bindings(files, bindings)
     except (ValueError, OSError, SyntaxError) as error:
         raise SettingsError(f"gin: {' '.join(str(error).split())}") from error
     finally:

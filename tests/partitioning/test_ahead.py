@@ -20,8 +20,8 @@ GIN = Path(__file__).parent / "ahead.gin"
 LAYERS = 2
 
 
-def compile_ahead(folder, *flags):
-    command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={GIN}"]
+def compile_ahead(folder, *flags, gin_file=GIN):
+    command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={gin_file}"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, f"--out={folder}", *flags],
@@ -110,6 +110,24 @@ def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
     assert (folder / "ahead.md").read_text() in printed
     assert "<svg" in (folder / "walltime.svg").read_text()
     assert (folder / "walltime.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_line_of_the_paper_needs_no_checkpoint(tmp_path):
+    """Its model alone, cut over eight chips."""
+    records, printed = compile_ahead(
+        tmp_path,
+        "--topology=v5e",
+        "--chips=8",
+        "--programs=",
+        gin_file="configs/runs/ende_base_t0.gin",
+    )
+    target, verify, _ = [r for r in records if r["what"] == "step"]
+    assert target["mesh"] == {"data": 1, "model": 8}
+    assert target["messages"] == verify["messages"] == 3 * 24 + 1
+    (walltime,) = [r for r in records if r["what"] == "walltime"]
+    assert [times["gamma"] for times in walltime["milliseconds"]] == [7, 3, 0]
+    assert walltime["alpha"] == 0.80
+    assert "8 x TPU v5e, mesh 1 data x 8 model, batch 1, γ = 7" in printed
 
 
 def test_a_topology_that_is_not_sold_is_refused():
