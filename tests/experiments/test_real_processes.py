@@ -1,4 +1,4 @@
-"""Processes that share a task: of the operating system, with a model, over gloo."""
+"""Processes that share a task: of the operating system, decoding, over gloo."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ DEVICES = 2  # of a whole run, so that records name the same device
 
 
 @pytest.fixture
-def start(pair_folder, tmp_path):
+def start():
     """Starts the processes of a run; `points` are of single ones, see process_run."""
     with contextlib.ExitStack() as stack:
 
@@ -28,14 +28,8 @@ def start(pair_folder, tmp_path):
                 free.bind(("localhost", 0))
                 port = free.getsockname()[1]
             flags = f"--xla_force_host_platform_device_count={DEVICES // count}"
-            env = os.environ | {
-                "PYTHONPATH": str(ROOT),
-                "XLA_FLAGS": flags,
-                # The same programs are compiled again and again.
-                "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "compiled"),
-                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-            }
-            program = [sys.executable, "-m", "tests.process_run", pair_folder, out]
+            env = os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags}
+            program = [sys.executable, "-m", "tests.process_run", out]
             processes = [
                 subprocess.Popen(
                     [*map(str, (*program, index, count, port))]
@@ -56,7 +50,7 @@ def start(pair_folder, tmp_path):
 
 def errors(processes) -> list[str]:
     """What each wrote, when all have ended."""
-    return [process.communicate(timeout=300)[1] for process in processes]
+    return [process.communicate(timeout=900)[1] for process in processes]
 
 
 def test_two_processes_write_what_one_writes_however_often_they_are_killed(
@@ -73,8 +67,7 @@ def test_two_processes_write_what_one_writes_however_often_they_are_killed(
 
     for ends, point, kept in (
         (0, ("append", 2), 1),  # rows 0 and 1 were decoded
-        (1, ("decode", 2), 3),  # rows 1 and 2 were decoded and written, 3 was
-        (1, ("gather", 4), 3),  # rows 3 and 4 were decoded
+        (1, ("decode", 2), 3),  # rows 1 and 2 were decoded and written, 3 was decoded
     ):
         processes = start(path, 2, {ends: point})
         said = errors(processes)
@@ -97,10 +90,10 @@ def test_two_processes_write_what_one_writes_however_often_they_are_killed(
 def test_an_error_of_one_process_ends_the_other_soon(start, tmp_path, ends):
     points = {ends: ("fail", 1), 1 - ends: ("idle", 1)}
     processes = start(tmp_path / "test.jsonl", 2, points)
-    said = processes[ends].communicate(timeout=300)[1]
+    said = processes[ends].communicate(timeout=900)[1]
     ended = time.monotonic()
     assert "error: no more" in said
     assert processes[ends].returncode == 1
-    processes[1 - ends].communicate(timeout=300)
+    processes[1 - ends].communicate(timeout=900)
     assert processes[1 - ends].returncode != 0
     assert time.monotonic() - ended < 60  # JAX alone would wait for 300 seconds

@@ -99,6 +99,7 @@ def test_json_lines_are_appended_and_a_stopped_run_goes_on(
         (["--text=a dog", "--gin.DecodeSettings.top_p=1.5"], "", "top_p must be"),
         (["--text=a dog", "--gin.PAIR=nowhere"], "", "no pair 'nowhere'"),
         (["--text=a dog", "--gin_file=nowhere.gin"], "", "nowhere.gin"),
+        (["--text=a dog", "--num_processes=2"], "", "belong together"),
         (["--text=a dog", "--gin.NoSuchThing.x=1"], "", "NoSuchThing"),
         (["--text=a dog", "--out=/proc/nowhere/out.jsonl"], "", "cannot write"),
         (["--input=nowhere.txt"], "", "nowhere.txt"),

@@ -1,6 +1,8 @@
 """Decoding a task, benchmarking it and converting checkpoints, as users run them."""
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -32,6 +34,28 @@ def test_a_task_is_decoded_into_a_file_and_scored(flags, tmp_path):
     scores = json.loads((tmp_path / "out.scores.json").read_text())
     assert scores["rows"] == len(SENTENCES)
     assert "TaskRun.batch_size" in (tmp_path / "out.gin").read_text()
+
+
+def test_two_processes_write_one_file_and_one_speaks(flags, tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    out = tmp_path / "out.jsonl"
+    every = (*flags, f"--out={out}", "--method=autoregressive", "--num_processes=2")
+
+    def process(index):
+        where = (f"--coordinator=localhost:{port}", f"--process_id={index}")
+        return run("decode", *every, *where)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(process, range(2))
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [r["input"] for r in records] == list(SENTENCES)
+    assert records[0]["device"]["count"] == 2
+    assert "bleu " in first.stdout and "bleu " not in second.stdout
+    names = {path.name for path in tmp_path.glob("out.*")}
+    assert names == {"out.jsonl", "out.scores.json", "out.gin"}
 
 
 def test_a_task_without_a_file_is_refused_in_one_line(flags):
