@@ -52,7 +52,6 @@ setup(
             "beartype>=0.20",
             "hypothesis>=6.0",
             LIBTPU,
-            "matplotlib>=3.8",
             "pytest>=8.0",
             "pytest-xdist>=3.0",
             "ruff==0.17.6",

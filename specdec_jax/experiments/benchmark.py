@@ -13,7 +13,7 @@ from rich import progress
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.errors import SettingsError
-from specdec_jax.experiments.cost import measure_costs, predict_speedup, timed
+from specdec_jax.experiments.cost import CostMeter, predict_speedup, timed
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
@@ -32,7 +32,8 @@ class BenchmarkConfig:
         sentence before the next round begins.
       max_new_tokens: of every sentence.
       seed: of the draws; round r draws with seed + r.
-      cost_steps: steps in each measurement of c and v.
+      cost_rounds: measurements of c and v, dealt out evenly among the decodes.
+      cost_steps: tokens in each of them.
     """
 
     gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
@@ -40,13 +41,17 @@ class BenchmarkConfig:
     repeats: int = 3
     max_new_tokens: int = 64
     seed: int = 0
+    cost_rounds: int = 12
     cost_steps: int = 40
 
     def __post_init__(self):
         if not self.gammas or min(self.gammas) < 1:
             raise SettingsError(f"gammas must be at least 1 each, not {self.gammas}")
-        if self.repeats < 1:
-            raise SettingsError(f"repeats must be at least 1, not {self.repeats}")
+        for name in ("repeats", "cost_rounds", "cost_steps"):
+            if getattr(self, name) < 1:
+                raise SettingsError(
+                    f"{name} must be at least 1, not {getattr(self, name)}"
+                )
         for temperature in self.temperatures:
             DecodeSettings(temperature=temperature)
 
@@ -77,7 +82,7 @@ def benchmark(
         if not gammas:
             continue
         with _progress(f"temperature {temperature:g}") as tick:
-            costs = measure_costs(
+            meter = CostMeter(
                 pair,
                 sorted(inputs, key=len)[len(inputs) // 2],
                 gammas,
@@ -85,9 +90,9 @@ def benchmark(
                 max_new_tokens=config.max_new_tokens,
                 steps=config.cost_steps,
                 seed=config.seed,
-                tick=tick,
             )
-            runs = _measure_decoding(pair, inputs, temperature, gammas, config, tick)
+            runs = _measure(pair, inputs, temperature, gammas, config, meter, tick)
+        costs = meter.costs()
         for gamma in gammas:
             record = _record(pair, inputs, temperature, gamma, runs, costs, config)
             if records is not None:
@@ -113,10 +118,8 @@ class _Run:
         return np.array([s.tokens.sum() for s in self.stats]) / np.array(self.seconds)
 
 
-def _measure_decoding(
-    pair, inputs, temperature, gammas, config, tick
-) -> dict[int, _Run]:
-    """Rounds over all sentences; gamma 0 stands for the baseline."""
+def _measure(pair, inputs, temperature, gammas, config, meter, tick) -> dict[int, _Run]:
+    """Rounds over all sentences, rounds of costs among them; gamma 0: the baseline."""
     runs = {gamma: _Run() for gamma in (0, *gammas)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
     for round_ in range(rounds):
@@ -134,6 +137,11 @@ def _measure_decoding(
                 elapsed, state = timed(lambda: job.run(job.begin()))  # noqa: B023
                 seconds[gamma].append(elapsed)
                 stats[gamma].append(statistics(job.finish(state)))
+            if round_:
+                measured = (round_ - 1) * len(inputs) + i + 1
+                due = config.cost_rounds * measured // (config.repeats * len(inputs))
+                for _ in range(len(meter), due):
+                    meter.measure()
             tick(round_ * len(inputs) + i + 1, rounds * len(inputs))
         for gamma, run in runs.items() if round_ else ():
             run.seconds.append(sum(seconds[gamma]))
@@ -148,7 +156,8 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
     # No guess tested, as when nothing is found to copy: none stood.
     alpha, counted = np.nan_to_num([stats.alpha, stats.acceptance_rate]).tolist()
     step = float(np.median(costs.target))
-    c, v = float(np.median(costs.c())), float(np.median(costs.v(gamma)))
+    c, v = float(np.median(costs.c(gamma))), float(np.median(costs.v(gamma)))
+    alone = costs.c_alone()
     fixed_costs = tuple(float(np.median(costs.once(g))) for g in (0, gamma))
     lengths = np.concatenate([s.tokens for s in runs[gamma].stats]).tolist()
     predicted = predict_speedup(alpha, gamma, c, v, lengths, fixed_costs)
@@ -162,7 +171,8 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
         "tokens_per_target_run": float(stats.tokens_per_call),
         "guesses_per_target_run": float(stats.drafted / stats.target_calls),
         "c": c,
-        "c_spread": _spread(costs.c()),
+        "c_spread": _spread(costs.c(gamma)),
+        "c_alone": None if alone is None else float(np.median(alone)),
         "verify_cost": v,
         "verify_cost_spread": _spread(costs.v(gamma)),
         "fixed_costs": fixed_costs,

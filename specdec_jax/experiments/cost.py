@@ -17,13 +17,11 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.state import LoopState
 from specdec_jax.drafters.constant import ConstantDrafter
-from specdec_jax.experiments.draft_cost import draft_loops, seconds_per_guess
+from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.generate import Job, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Callable
-
-ROUNDS = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,21 +30,34 @@ class Costs:
 
     Attributes:
       target: one step of the baseline: a target run of one token, and a draw.
-      draft: one guess of the drafter on its own.
       verify: one speculative step with a drafter that costs nothing, for each gamma: a
         target run of gamma + 1 tokens, and verification.
+      step: one speculative step with the drafter, for each gamma.
       one_step: a whole decode that ends after one step, for each gamma; 0 stands for
         the baseline.
+      draft_alone: one step of the drafter's own decoding, with its weights at hand;
+        None if the drafter has no network.
     """
 
     target: np.ndarray
-    draft: np.ndarray
     verify: dict[int, np.ndarray]
+    step: dict[int, np.ndarray]
     one_step: dict[int, np.ndarray]
+    draft_alone: np.ndarray | None
 
-    def c(self) -> np.ndarray:
-        """Draft step over target step."""
-        return self.draft / self.target
+    def c(self, gamma: int) -> np.ndarray:
+        """What a guess adds to a speculative step, over a target step.
+
+        Between two target runs a drafter finds other weights in the processor's caches
+        than in a loop of its own, so it is measured there, as the paper read it off
+        traces of its loop.
+        """
+        added = np.maximum(self.step[gamma] - self.verify[gamma], 0.0)
+        return added / gamma / self.target
+
+    def c_alone(self) -> np.ndarray | None:
+        """A step of the drafter's own decoding, over a target step."""
+        return None if self.draft_alone is None else self.draft_alone / self.target
 
     def v(self, gamma: int) -> np.ndarray:
         """Verify step over target step."""
@@ -58,59 +69,73 @@ class Costs:
         It is a decode of one step less that step, so that it holds what the first step
         is dearer by, since other weights were in the processor's cache before it.
         """
-        step = gamma * self.c() + self.v(gamma) if gamma else 1.0
-        return self.one_step[gamma] / self.target - step
+        step = self.step[gamma] if gamma else self.target
+        return (self.one_step[gamma] - step) / self.target
 
 
-def measure_costs(
-    pair: Pair,
-    tokens: Sequence[int],
-    gammas: Sequence[int],
-    *,
-    temperature: float,
-    max_new_tokens: int,
-    steps: int,
-    seed: int,
-    tick: Callable[[int, int], None] = lambda done, total: None,
-) -> Costs:
-    """Times of a target step, a draft step, verify steps, and decodes of one step.
+class CostMeter:
+    """Times the parts of a decode, a round at a time, to be dealt out among decodes.
 
-    A step's is that of a whole jitted loop of `steps` steps over `steps`, so what is
-    measured is a step inside the loop, without dispatch from Python. The loops do not
-    stop at EOS, so every run has its full number of steps. All are interleaved: a
-    decode of one step comes after a loop, as decodes do.
-
-    Args:
-      pair: of models.
-      tokens: the input.
-      gammas: block sizes of the verify steps.
-      temperature: of both sides.
-      max_new_tokens: the size of a whole decode's buffers.
-      steps: of each loop.
-      seed: of the draws.
-      tick: called with rounds done and rounds in all.
+    A step's time is that of a whole jitted loop of `steps` steps over its steps, so
+    what is measured is a step inside the loop, without dispatch from Python. The loops
+    do not stop at EOS, so every run has its full number of tokens. In a round all are
+    interleaved: a decode of one step comes after a loop, as decodes do.
     """
-    programs = _programs(pair, tokens, gammas, temperature, max_new_tokens, steps, seed)
-    times = {name: [] for name in programs}
-    for round_ in range(ROUNDS + 1):  # round 0 compiles and warms up
-        for name, program in programs.items():
-            seconds = (
-                _decode_seconds(program)
-                if name[0] == "decode"
-                else _step_seconds(program)
-            )
-            if round_:
-                times[name].append(seconds)
-        tick(round_, ROUNDS)
-    times = {name: np.array(seconds) for name, seconds in times.items()}
-    return Costs(
-        target=times["target", 0],
-        draft=seconds_per_guess(
-            {name: seconds for (name, _), seconds in times.items()}, max(gammas)
-        ),
-        verify={gamma: times["verify", gamma] for gamma in gammas},
-        one_step={gamma: times["decode", gamma] for gamma in (0, *gammas)},
-    )
+
+    def __init__(
+        self,
+        pair: Pair,
+        tokens: Sequence[int],
+        gammas: Sequence[int],
+        *,
+        temperature: float,
+        max_new_tokens: int,
+        steps: int,
+        seed: int,
+    ):
+        """Compiles and warms up.
+
+        Args:
+          pair: of models.
+          tokens: the input.
+          gammas: block sizes of the verify steps.
+          temperature: of both sides.
+          max_new_tokens: the size of a whole decode's buffers.
+          steps: tokens of each loop.
+          seed: of the draws.
+        """
+        self._gammas = gammas
+        self._programs = _programs(
+            pair, tokens, gammas, temperature, max_new_tokens, steps, seed
+        )
+        self._times = {name: [] for name in self._programs}
+        self._time_all()
+
+    def __len__(self) -> int:
+        """Rounds that were measured."""
+        return len(self._times["target", 0])
+
+    def measure(self) -> None:
+        """One round: each part once."""
+        for name, seconds in self._time_all().items():
+            self._times[name].append(seconds)
+
+    def costs(self) -> Costs:
+        """What was measured so far."""
+        times = {name: np.array(seconds) for name, seconds in self._times.items()}
+        return Costs(
+            target=times["target", 0],
+            verify={gamma: times["verify", gamma] for gamma in self._gammas},
+            step={gamma: times["step", gamma] for gamma in self._gammas},
+            one_step={gamma: times["decode", gamma] for gamma in (0, *self._gammas)},
+            draft_alone=times.get(("draft", 0)),
+        )
+
+    def _time_all(self) -> dict[tuple[str, int], float]:
+        return {
+            name: (_decode_seconds if name[0] == "decode" else _step_seconds)(program)
+            for name, program in self._programs.items()
+        }
 
 
 def _programs(
@@ -133,18 +158,22 @@ def _programs(
         return dataclasses.replace(whole, rows=whole.rows.replace(max_new_tokens=one))
 
     never = -1  # no token ends the rows of a loop
-    target = Autoregressive(pair.target, steps, never)
-    free = ConstantDrafter(pair.target.vocab_size, pair.target.padded_vocab_size)
+    target, drafter = pair.target, pair.drafter
+    free = ConstantDrafter(target.vocab_size, target.padded_vocab_size)
     programs = {
-        ("target", 0): loop(target, pair.params.target),
+        ("target", 0): loop(Autoregressive(target, steps, never), pair.params.target),
         ("decode", 0): one_step(0),
     }
-    for name, drafting in draft_loops(pair, max(gammas), steps, never).items():
-        programs[name, 0] = loop(*drafting)
+    if isinstance(drafter, NeuralDrafter):
+        alone = Autoregressive(drafter.model, steps, never)
+        programs["draft", 0] = loop(alone, pair.params.drafter)
     for gamma in gammas:
-        verify = Speculative(pair.target, free, gamma, steps, never)
-        params = PairParams(pair.params.target, {})
-        programs["verify", gamma] = loop(verify, params, gamma)
+        verify = Speculative(target, free, gamma, steps, never)
+        step = Speculative(target, drafter, gamma, steps, never)
+        programs["verify", gamma] = loop(
+            verify, PairParams(pair.params.target, {}), gamma
+        )
+        programs["step", gamma] = loop(step, pair.params, gamma)
         programs["decode", gamma] = one_step(gamma)
     return programs
 

@@ -62,6 +62,8 @@ def describe(kind: str, chips: int) -> list[jax.Device]:
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v4-8")
+    # A chip may be one process's; a compiler may be everybody's.
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     options = {}
     if kind == "v4":  # one device a chip in place of one a core
         options = {

@@ -36,6 +36,7 @@ CONFIG = BenchmarkConfig(
     temperatures=(0.0, 1.0),
     repeats=2,
     max_new_tokens=8,
+    cost_rounds=3,
     cost_steps=4,
 )
 
@@ -87,7 +88,13 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
 
 @pytest.mark.parametrize(
     "change",
-    [{"gammas": (0, 1)}, {"gammas": ()}, {"repeats": 0}, {"temperatures": (-1.0,)}],
+    [
+        {"gammas": (0, 1)},
+        {"gammas": ()},
+        {"repeats": 0},
+        {"cost_rounds": 0},
+        {"temperatures": (-1.0,)},
+    ],
 )
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(SettingsError):

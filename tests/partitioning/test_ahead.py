@@ -130,6 +130,30 @@ def test_a_line_of_the_paper_needs_no_checkpoint(tmp_path):
     assert "8 x TPU v5e, mesh 1 data x 8 model, batch 1, γ = 7" in printed
 
 
+def test_several_processes_may_compile_at_a_time():
+    code = (
+        "from specdec_jax.partitioning import topology\n"
+        "print(len(topology.describe('v5e', 4)), flush=True)\n"
+        "input()"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    # Each waits for input with the compiler in hand.
+    assert [p.stdout.readline().strip() for p in processes] == ["4", "4"]
+    for process in processes:
+        process.communicate("\n")
+        assert process.returncode == 0
+
+
 def test_a_topology_that_is_not_sold_is_refused():
     with pytest.raises(SettingsError, match="v5e has slices of 1, 4, 8, 16, 32, 64"):
         topology.describe("v5e", 3)
