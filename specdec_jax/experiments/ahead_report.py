@@ -3,159 +3,175 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
-
-from specdec_jax.experiments import paper
+from specdec_jax.experiments import paper, tables, walltime
+from specdec_jax.experiments.tables import Column, Kind, Table
 from specdec_jax.typing import Any
 
 Record = dict[str, Any]
+TOKENS = 24  # of the output in the walltime trace
 
 
 def markdown(records: Iterable[Record]) -> str:
-    """The report; every table says whether it is the compiler's or a model's."""
+    """The report; every column says whether it is the compiler's or a model's."""
     by_what: dict[str, list[Record]] = {}
     for record in records:
         by_what.setdefault(record["what"], []).append(record)
-    steps = by_what.get("step", [])
-    parts = [_title(steps or by_what["program"])]
-    if programs := by_what.get("program"):
-        parts += ["## Facts of the compiler, per chip", _programs(programs)]
-        parts += [
-            _sentences(programs),
-            "### What moves between chips",
-            _moved(programs),
-        ]
-    if steps:
-        parts += ["## Model: the least time of a step, from published peaks"]
-        parts += [_steps(steps)]
-    if lines := by_what.get("table 2"):
-        parts += ["## Model: Table 2 of the paper, with c and v of the model"]
-        parts += [_table_2(lines), *_whys(lines)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    programs, steps = by_what.get("program", []), by_what.get("step", [])
+    found = [_programs(programs), _moved(programs)] if programs else []
+    found += [_steps(steps)] if steps else []
+    found += [_table_2(by_what["table 2"])] if "table 2" in by_what else []
+    parts = [f"# {_title((steps or programs)[0])}"]
+    parts += [tables.markdown(table, Path()).rstrip() for table in found]
+    return "\n\n".join(parts) + "\n"
 
 
 def save(folder: Path, records: Sequence[Record]) -> None:
     """Writes `ahead.md` and the picture of the walltime."""
+    from specdec_jax.experiments import figures, trace_figures  # need matplotlib
+
     (folder / "ahead.md").write_text(markdown(records), "utf-8")
     for record in records:
         if record["what"] == "walltime":
-            for ending in ("png", "svg"):
-                walltime_trace(folder / f"walltime.{ending}", record)
+            picture = trace_figures.timelines(walltime_rows(record))
+            figures.save(picture, folder / "walltime")
 
 
-def _title(records: Sequence[Record]) -> str:
-    one = records[0]
-    mesh = "" if one["mesh"] is None else f", mesh {_mesh(one['mesh'])}"
+def walltime_rows(record: Record) -> dict[str, list[walltime.Span]]:
+    """The paper's Figure 5, of a model's times: a row for each gamma, and the baseline.
+
+    Args:
+      record: its "steps" hold c and v for each gamma, and "alpha" is the chance with
+        which a guess stands.
+    """
+    rows = {}
+    for step in record["steps"]:
+        gamma = step["gamma"]
+        runs = walltime.drawn_runs(record["alpha"], gamma, TOKENS)
+        rows[f"γ = {gamma}"] = walltime.timeline(
+            [gamma] * runs, step["c"], step["v"], (0.0, 0.0)
+        )
+    return rows | {"base": walltime.baseline_timeline(TOKENS, 0.0)}
+
+
+def _title(record: Record) -> str:
+    mesh = record["mesh"]
+    shape = (
+        ""
+        if mesh is None
+        else ", mesh " + " x ".join(f"{size} {axis}" for axis, size in mesh.items())
+    )
     return (
-        f"# {one['chips']} x TPU {one['topology']}{mesh}, batch {one['batch']}, "
-        f"γ = {one['gamma']}"
+        f"{record['chips']} x TPU {record['topology']}{shape}, "
+        f"batch {record['batch']}, γ = {record['gamma']}"
     )
 
 
-def _mesh(shape: dict[str, int]) -> str:
-    return " x ".join(f"{size} {axis}" for axis, size in shape.items())
-
-
-def _programs(programs: Sequence[Record]) -> str:
-    def ratio(record):
-        found = record.get("bytes_read_over_needed")
-        return "" if found is None else f"{found:.3f}"
-
-    return table(
-        {
-            "program": lambda r: r["program"],
-            "compiled in": lambda r: f"{r['compile_seconds']:.0f} s",
-            "arguments": lambda r: _size(r["arguments"]),
-            "temporaries": lambda r: _size(r["temporaries"]),
-            "code": lambda r: _size(r["code"]),
-            "GFLOP": lambda r: "" if r["flops"] is None else f"{r['flops'] / 1e9:.3g}",
-            "bytes read": lambda r: _size(r["bytes_read"]),
-            "over weights + caches": ratio,
-            "large copies": lambda r: str(r["large_copies"]),
-        },
-        programs,
-    )
-
-
-def _sentences(programs: Sequence[Record]) -> str:
-    for record in programs:
-        if record["program"] == "loop":
-            return (
-                f"While the loop runs a chip holds {_size(record['resident'])}, all "
-                f"weights of both models among it: {record['resident_over_chip']:.0%} "
-                "of its memory. By the size of this program, batches of up to "
-                f"{record['largest_batch']} fit (model)."
-            )
-    return ""
-
-
-def _moved(programs: Sequence[Record]) -> str:
+def _programs(programs: Sequence[Record]) -> Table:
+    sizes = ("arguments", "temporaries", "code", "bytes_read")
     rows = [
-        {"program": record["program"], "kind": kind, **moved}
+        (
+            record["program"],
+            record["compile_seconds"],
+            *(_size(record[size]) for size in sizes),
+            record["flops"] and record["flops"] / 1e9,
+            record.get("bytes_read_over_needed"),
+            record["large_copies"],
+        )
+        for record in programs
+    ]
+    columns = (
+        Column("program"),
+        Column("compiled in, s", Kind.COMPILER, ".0f"),
+        *(Column(size.replace("_", " "), Kind.COMPILER) for size in sizes),
+        Column("GFLOP", Kind.COMPILER, ".3g"),
+        Column("read over weights + caches", Kind.COMPILER, ".3f"),
+        Column("large copies", Kind.COMPILER, "d"),
+    )
+    notes = ["Bytes are those of one chip."]
+    notes += [
+        f"While the loop runs a chip holds {_size(record['resident'])}, all weights of "
+        f"both models among it: {record['resident_over_chip']:.0%} of its memory. By "
+        "the size of this program, batches of up to "
+        f"{record['largest_batch']} fit (a model)."
+        for record in programs
+        if record["program"] == "loop"
+    ]
+    return Table("What the compiler made, per chip", columns, rows, notes)
+
+
+def _moved(programs: Sequence[Record]) -> Table:
+    rows = [
+        (
+            record["program"] + " (each step)" * (record["program"] == "loop"),
+            kind,
+            moved["count"],
+            _size(moved["bytes"]),
+        )
         for record in programs
         for kind, moved in sorted(record["collectives"].items())
     ]
-    if not rows:
-        return "Nothing."
-    return table(
-        {
-            "program": lambda r: (
-                r["program"] + " (each step)" * (r["program"] == "loop")
-            ),
-            "collective": lambda r: r["kind"],
-            "count": lambda r: str(r["count"]),
-            "bytes": lambda r: _size(r["bytes"]),
-        },
-        rows,
+    columns = (
+        Column("program"),
+        Column("collective"),
+        Column("count", Kind.COMPILER, "d"),
+        Column("bytes", Kind.COMPILER),
     )
+    notes = [] if rows else ["Nothing moves."]
+    return Table("What moves between chips", columns, rows, notes)
 
 
-def _steps(steps: Sequence[Record]) -> str:
-    return table(
-        {
-            "step": lambda r: r["step"],
-            "weights": lambda r: _size(r["weight_bytes"]),
-            "caches": lambda r: _size(r["cache_bytes"]),
-            "GFLOP": lambda r: f"{r['flops'] / 1e9:.3g}",
-            "sent": lambda r: _size(r["sent_bytes"]),
-            "collectives": lambda r: str(r["messages"]),
-            "ms": lambda r: f"{r['milliseconds']:.3g}",
-            "over target step": lambda r: f"{r['over_target_step']:.3f}",
-        },
-        steps,
+def _steps(steps: Sequence[Record]) -> Table:
+    rows = [
+        (
+            record["step"],
+            *(_size(record[f"{part}_bytes"]) for part in ("weight", "cache", "sent")),
+            record["messages"],
+            record["flops"] / 1e9,
+            record["milliseconds"],
+            record["over_target_step"],
+        )
+        for record in steps
+    ]
+    columns = (
+        Column("step"),
+        *(Column(part, Kind.ROOFLINE) for part in ("weights", "caches", "sent")),
+        Column("collectives", Kind.ROOFLINE, "d"),
+        Column("GFLOP", Kind.ROOFLINE, ".3g"),
+        Column("ms", Kind.ROOFLINE, ".3g"),
+        Column("over target step", Kind.ROOFLINE, ".3f"),
     )
+    return Table("The least time of a step, from published peaks", columns, rows)
 
 
-def _table_2(lines: Sequence[Record]) -> str:
+def _table_2(lines: Sequence[Record]) -> Table:
     printed = {line.run: line for line in paper.LINES}
-    return table(
-        {
-            "run": lambda r: r["run"],
-            "γ": lambda r: str(r["gamma"]),
-            "α, paper": lambda r: f"{r['alpha']:.2f}",
-            "c, paper": lambda r: f"{printed[r['run']].c:.2f}",
-            "c": lambda r: f"{r['c']:.3f}",
-            "v": lambda r: f"{r['v']:.3f}",
-            "predicted": lambda r: f"{r['predicted_speedup']:.2f}",
-            "paper's theorem": lambda r: f"{printed[r['run']].expected:.1f}",
-            "paper measured": lambda r: f"{printed[r['run']].measured:.1f}",
-        },
-        lines,
+    rows = [
+        (
+            *(record["run"], record["gamma"], record["alpha"]),
+            *(printed[record["run"]].c, record["c"], record["v"]),
+            *(printed[record["run"]].expected, record["predicted_speedup"]),
+            printed[record["run"]].measured,
+        )
+        for record in lines
+    ]
+    columns = (
+        Column("run"),
+        Column("γ", format="d"),
+        Column("α", Kind.PAPER),
+        Column("c", Kind.PAPER),
+        Column("c", Kind.ROOFLINE, ".3f"),
+        Column("v", Kind.ROOFLINE, ".3f"),
+        Column("Exp", Kind.PAPER, ".1f"),
+        Column("speed", Kind.ROOFLINE),
+        Column("speed", Kind.PAPER, ".1f"),
     )
-
-
-def _whys(lines: Sequence[Record]) -> list[str]:
-    told = [f"- {r['run']}: {r['why']}" for r in lines if r["why"]]
-    return ["Where prediction and clock differ by more than 15%:", "\n".join(told)] * (
-        len(told) > 0
-    )
-
-
-def table(columns: dict[str, Any], rows: Iterable[Record]) -> str:
-    """Markdown: a column for each title, filled by its function of a row."""
-    lines = [list(columns), ["---"] * len(columns)]
-    lines += [[cell(row) for cell in columns.values()] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    notes = [
+        f"{record['run']}, more than 15% apart: {record['why']}"
+        for record in lines
+        if record["why"]
+    ]
+    title = "Table 2 of the paper, with c and v of the model"
+    return Table(title, columns, rows, notes)
 
 
 def _size(num_bytes: float) -> str:
@@ -163,58 +179,3 @@ def _size(num_bytes: float) -> str:
         if num_bytes >= size:
             return f"{num_bytes / size:.3g} {unit}"
     return f"{num_bytes:.0f} B"
-
-
-def walltime_trace(path: Path, record: Record, tokens: int = 24) -> None:
-    """The paper's Figure 5: target and draft runs as blocks, a row for each gamma.
-
-    Args:
-      path: of the picture; its ending says which kind.
-      record: its "milliseconds" are those of each step, an entry a gamma, and "alpha"
-        is the chance with which guesses stand, drawn from one seed for all rows.
-      tokens: of the output.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 0.7 + 0.6 * len(record["milliseconds"])))
-    labels = []
-    for place, times in enumerate(record["milliseconds"]):
-        gamma = times["gamma"]
-        labels.append("base" if gamma == 0 else f"γ = {gamma}")
-        for start, length, is_target in blocks(gamma, times, record["alpha"], tokens):
-            axes.broken_barh(
-                [(start, length)],
-                (place - 0.35, 0.7),
-                facecolor="#0072b2" if is_target else "#e69f00",
-                edgecolor="white",
-                linewidth=0.4,
-            )
-    axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
-    axes.set_xlabel(f"ms for {tokens} tokens (model; blue: target, orange: drafter)")
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-def blocks(
-    gamma: int, times: dict[str, float], alpha: float, tokens: int
-) -> list[tuple[float, float, bool]]:
-    """Start, length and whether it is the target's, of each run."""
-    random = np.random.default_rng(0)
-    clock, done, found = 0.0, 0, []
-    while done < tokens:
-        for _ in range(gamma):
-            found.append((clock, times["draft step"], False))
-            clock += times["draft step"]
-        length = times["verify step" if gamma else "target step"]
-        found.append((clock, length, True))
-        clock += length
-        stands = random.random(gamma) < alpha
-        done += int(np.cumprod(stands).sum()) + 1
-    return found

@@ -107,15 +107,11 @@ class AheadRun:
         yield {"what": "environment", **environment()}
 
     def walltime(self, decode: ahead.Decode, chip: topology.Chip) -> dict[str, Any]:
-        """The times of each step for the run's gamma, for 3, and for the baseline."""
-        times = []
-        for gamma in (*sorted({decode.gamma, 3}, reverse=True), 0):
-            sized = dataclasses.replace(decode, gamma=max(gamma, 1))
-            steps = {
-                name: 1e3 * roofline.step_cost(sized, name).seconds(chip)
-                for name in STEPS
-            }
-            times.append({"gamma": gamma, **steps})
+        """c and v of the run's gamma and of 3, with alpha of the paper's line."""
+        steps = []
+        for gamma in sorted({decode.gamma, 3}, reverse=True):
+            c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
+            steps.append({"gamma": gamma, "c": c, "v": v})
         alphas = [
             line.alpha
             for line in paper.LINES
@@ -126,7 +122,7 @@ class AheadRun:
         return {
             "what": "walltime",
             "of": "model",
-            "milliseconds": times,
+            "steps": steps,
             "alpha": alphas[0] if alphas else paper.LINES[0].alpha,
         }
 
@@ -140,10 +136,7 @@ class AheadRun:
             drafter=paper.t5_1_1(line.size),
             gamma=line.gamma,
         )
-        costs = {name: roofline.step_cost(decode, name) for name in STEPS}
-        base = costs["target step"].seconds(chip)
-        c = costs["draft step"].seconds(chip) / base
-        v = costs["verify step"].seconds(chip) / base
+        c, v = model_costs(decode, chip)
         predicted = theory.speedup(line.alpha, line.gamma, c, v)
         return {
             "what": "table 2",
@@ -156,6 +149,14 @@ class AheadRun:
             "predicted_speedup": predicted,
             "why": why(line, c, predicted),
         }
+
+
+def model_costs(decode: ahead.Decode, chip: topology.Chip) -> tuple[float, float]:
+    """c and v, of the least times."""
+    target, verify, draft = (
+        roofline.step_cost(decode, name).seconds(chip) for name in STEPS
+    )
+    return draft / target, verify / target
 
 
 def program_facts(compiled: ahead.Compiled) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     PAPER = "paper"
     COMPUTED = "computed"
     PREDICTED = "predicted"
+    COMPILER = "compiler"
     ROOFLINE = "roofline"
     MEASURED = "measured"
 
@@ -31,6 +32,7 @@ MEANINGS = {
     Kind.PAPER: "printed in the paper: measured or predicted by its authors",
     Kind.COMPUTED: "the paper's formula, with the paper's α, c and γ",
     Kind.PREDICTED: "a formula, with α, c and v as they were measured here",
+    Kind.COMPILER: "read from a program that was compiled for a TPU; nothing ran",
     Kind.ROOFLINE: "from a program compiled for a TPU and the chip's published peaks; "
     "nothing ran",
     Kind.MEASURED: "measured by this project, on the device that is named",

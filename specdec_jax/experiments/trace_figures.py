@@ -1,7 +1,7 @@
 """Figures 1 and 5 of the paper, from traces: what was guessed, and when what ran."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from specdec_jax.experiments import walltime
 from specdec_jax.experiments.evidence import Found
@@ -13,7 +13,7 @@ from specdec_jax.experiments.figures import (
     Figure,
     styled,
 )
-from specdec_jax.experiments.walltime import Part
+from specdec_jax.experiments.walltime import Part, Span
 from specdec_jax.typing import Any
 
 # After `figures`, which says what to do where matplotlib is missing.
@@ -111,6 +111,12 @@ def figure_5(traces: Sequence[Found], costs: Sequence[Found]) -> Figure:
     }
     once, _ = walltime.once(costs[0])
     rows["base"] = walltime.baseline_timeline(traces[0]["tokens"], once)
+    return timelines(rows)
+
+
+@styled
+def timelines(rows: Mapping[str, Sequence[Span]]) -> Figure:
+    """Rows of spans, each under its name."""
     figure = Figure(figsize=(WIDTH, 0.5 * len(rows) + 1.3), layout="constrained")
     axes = figure.subplots()
     for row, spans in enumerate(rows.values()):

@@ -8,6 +8,8 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
+import numpy as np
+
 from specdec_jax.experiments.evidence import Evidence, Found
 
 
@@ -59,6 +61,19 @@ def timeline(
     for gamma in guesses:
         parts += [(Part.DRAFT, c)] * gamma + [(Part.TARGET, v)]
     return _in_a_row(parts)
+
+
+def drawn_runs(alpha: float, gamma: int, tokens: int) -> int:
+    """Target runs of one output, if each guess stands with chance alpha.
+
+    The draws are of one seed, so that an output is the same for every c and v.
+    """
+    random, runs, done = np.random.default_rng(0), 0, 0
+    while done < tokens:
+        stands = random.random(gamma) < alpha
+        done += int(np.cumprod(stands).sum()) + 1
+        runs += 1
+    return runs
 
 
 def length(spans: Sequence[Span]) -> float:

@@ -38,6 +38,13 @@ def test_the_baselines_is_a_target_run_a_token():
     ]
 
 
+def test_drawn_runs_give_their_tokens():
+    assert walltime.drawn_runs(1.0, 3, 24) == 6
+    assert walltime.drawn_runs(0.0, 3, 24) == 24
+    # E[tokens a run] of Equation 1 at alpha .8, gamma 3 is 2.952.
+    assert 10_000 / walltime.drawn_runs(0.8, 3, 10_000) == pytest.approx(2.95, abs=0.05)
+
+
 def test_a_trace_takes_its_times_from_its_pairs_record(tmp_path):
     path = records.write(
         tmp_path / "a.jsonl",
