@@ -17,7 +17,8 @@ def markdown(records: Iterable[Record]) -> str:
     for record in records:
         by_what.setdefault(record["what"], []).append(record)
     programs, steps = by_what.get("program", []), by_what.get("step", [])
-    found = [_programs(programs), _moved(programs)] if programs else []
+    found = [_programs(programs)] if programs else []
+    found += [_moved(programs)] if any(p["collectives"] for p in programs) else []
     found += [_steps(steps)] if steps else []
     found += [_table_2(by_what["table 2"])] if "table 2" in by_what else []
     parts = [f"# {_title((steps or programs)[0])}"]
@@ -116,8 +117,7 @@ def _moved(programs: Sequence[Record]) -> Table:
         Column("count", Kind.COMPILER, "d"),
         Column("bytes", Kind.COMPILER),
     )
-    notes = [] if rows else ["Nothing moves."]
-    return Table("What moves between chips", columns, rows, notes)
+    return Table("What moves between chips", columns, rows)
 
 
 def _steps(steps: Sequence[Record]) -> Table:

@@ -78,7 +78,7 @@ def test_the_loop_updates_caches_in_place_and_lays_no_weight_out_anew(one_chip):
 
 
 def test_a_target_run_reads_weights_and_caches_once(four_chips):
-    """But for the embedding, of which a step needs rows: one so small may be fetched."""
+    """But for the embedding: a step needs rows of it, and one so small is fetched."""
     records, _, _ = four_chips
     for name, width in (("verify step", 512), ("draft step", 256)):
         (step,) = [r for r in records if r.get("step") == name]
