@@ -2,14 +2,15 @@
 
 import functools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import specdec_jax as sd
 from specdec_jax.checkpoints import ngram
 from specdec_jax.decoding import compiled
-from specdec_jax.decoding.state import prefill
 from specdec_jax.generate import encode, prepare
+from specdec_jax.models.adapters import NoInputs
 from specdec_jax.training.ngram import fit_ngram
 from tests import reference
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE
@@ -26,18 +27,13 @@ def go_on(gpt_pair):
 
 def argmax_after(pair, ids, count):
     """[count] the likeliest token after each prefix, start token and text first."""
-    job = prepare(pair, [""], sd.DecodeSettings(max_new_tokens=1), seed=0)
     tokens = np.zeros((1, 96), np.int32)
     tokens[0, 1 : 1 + len(ids)] = ids
     model, params = pair.target, pair.params.target
-    cache = prefill(
-        model,
-        params,
-        job.inputs,
-        job.prompt.replace(tokens=job.prompt.tokens[:, :1]),
-        96,
+    cache = model.start(params, NoInputs(jnp.ones(1, bool)), 96)
+    logits, _, _ = model.extend(
+        params, cache, jnp.asarray(tokens), jnp.zeros(1, jnp.int32)
     )
-    logits, _, _ = model.extend(params, cache, tokens, np.zeros(1, np.int32))
     likeliest = np.asarray(logits)[0, :, :VOCAB_SIZE].argmax(axis=-1)
     return likeliest[len(ids) - count : len(ids)].tolist()
 

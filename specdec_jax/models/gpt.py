@@ -6,6 +6,7 @@ are named like those of the decoder in `models.t5`.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -47,7 +48,7 @@ class GPTConfig:
     mlp_dim: int
     num_layers: int
     max_length: int
-    mlp_activations: tuple[str, ...] = ("gelu",)
+    mlp_activations: Sequence[str] = ("gelu",)
     logits_via_embedding: bool = False
     dropout_rate: float = 0.1
     dtype: str = "float32"
