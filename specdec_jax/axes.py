@@ -10,6 +10,7 @@ nothing: the array itself comes back, and nothing is added to the program. Under
     joined_kv heads times head size          slots     slots of a cache, or positions
     vocab     ids, in logits                 lookup    ids, in the embedding
     group     kernels stacked into one       buckets   of relative distances
+    positions that have an embedding
 """
 
 import contextlib

@@ -23,8 +23,9 @@ from specdec_jax.decoding.state import (
     first_rows,
 )
 from specdec_jax.decoding.statistics import DecodeStats, statistics
+from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.models.adapters import EncoderInputs
+from specdec_jax.models.adapters import EncoderInputs, NoInputs
 from specdec_jax.pair import Pair
 from specdec_jax.partitioning import layouts
 from specdec_jax.partitioning.loops import Partition
@@ -41,7 +42,7 @@ class Generated:
     """What `generate` gives back, in the order of its texts.
 
     Attributes:
-      texts: the output of each row.
+      texts: the output of each row, without what it goes on from.
       tokens: [B, M] ids, EOS included, 0 past `lengths`.
       lengths: [B].
       stats: counts of each row: `target_calls`, `acceptance_rate`, ...
@@ -69,7 +70,7 @@ class Job:
     decoder: Autoregressive | Speculative
     keys: Array
     params: Params
-    inputs: EncoderInputs
+    inputs: EncoderInputs | NoInputs
     prompt: Prompt
     rows: RowSettings
     batch: int
@@ -139,15 +140,13 @@ def prepare_tokens(
     method: str = "speculative",
     row_ids: Sequence[int] | None = None,
 ) -> Job:
-    """`prepare` for inputs that are ids already, EOS included."""
+    """`prepare` for inputs that are ids already, as `encode` gives them."""
     if method not in METHODS:
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
-    width = batching.bucketed(max(map(len, encoded)), LENGTH_BUCKET)
-    inputs = EncoderInputs(
-        tokens=jnp.asarray(batching.pad(encoded, width)),
-        mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),
-    )
+    rows = settings.rows(batch)
+    inputs, prompt = (_to_go_on_from if pair.decoder_only else _to_answer)(encoded)
+    _check_positions(pair, prompt, rows)
     if method == "speculative" and settings.static_gamma > 0:
         decoder = Speculative(
             pair.target,
@@ -161,15 +160,52 @@ def prepare_tokens(
         decoder = Autoregressive(pair.target, settings.buffer_size, EOS_ID)
         params = pair.params.target
     ids = jnp.arange(batch) if row_ids is None else jnp.asarray(row_ids, jnp.int32)
-    prompt = Prompt(
-        tokens=jnp.full((batch, 1), PAD_ID, jnp.int32),
-        lengths=jnp.ones(batch, jnp.int32),
-    )
-    given = (row_keys(jax.random.key(seed), ids), inputs, prompt, settings.rows(batch))
+    given = (row_keys(jax.random.key(seed), ids), inputs, prompt, rows)
     if pair.partition is not None:
         given = pair.partition.deal(*given)
     keys, inputs, prompt, rows = given
     return Job(decoder, keys, params, inputs, prompt, rows, batch, pair.partition)
+
+
+def _to_answer(encoded: Sequence[Sequence[int]]) -> tuple[EncoderInputs, Prompt]:
+    """An encoder-decoder reads its texts, and begins with the start token."""
+    batch = len(encoded)
+    width = batching.bucketed(max(map(len, encoded)), LENGTH_BUCKET)
+    inputs = EncoderInputs(
+        tokens=jnp.asarray(batching.pad(encoded, width)),
+        mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),
+    )
+    start = jnp.full((batch, 1), PAD_ID, jnp.int32)
+    return inputs, Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
+
+
+def _to_go_on_from(encoded: Sequence[Sequence[int]]) -> tuple[NoInputs, Prompt]:
+    """A decoder-only model's texts come after the start token, of unlike lengths."""
+    batch = len(encoded)
+    started = [[PAD_ID, *tokens] for tokens in encoded]
+    lengths = [len(tokens) for tokens in started]
+    width = batching.bucketed(max(lengths), LENGTH_BUCKET)
+    prompt = Prompt(
+        tokens=jnp.asarray(batching.pad(started, width)),
+        lengths=jnp.asarray(lengths, jnp.int32),
+    )
+    return NoInputs(rows=jnp.ones(batch, bool)), prompt
+
+
+def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:
+    """Raises SettingsError if a row may come past the positions of a model."""
+    models = {"target": pair.target}
+    if isinstance(pair.drafter, NeuralDrafter):
+        models["drafter"] = pair.drafter.model
+    needed = np.asarray(prompt.lengths) + np.asarray(rows.max_new_tokens) - 1
+    for side, model in models.items():
+        if model.max_length is not None and needed.max() > model.max_length:
+            row = int(needed.argmax())
+            raise SettingsError(
+                f"text {row} has {int(prompt.lengths[row])} tokens, the start token "
+                f"among them, and max_new_tokens is {int(rows.max_new_tokens[row])}: "
+                f"the {side} knows {model.max_length} positions"
+            )
 
 
 def generate(
@@ -185,7 +221,8 @@ def generate(
 
     Args:
       pair: from `load_pair`.
-      texts: the inputs, none empty.
+      texts: the inputs. A T5 answers them, and none is empty; a GPT goes on from them,
+        and from nothing if one is empty.
       settings: for all rows, or one value a row.
       seed: of all draws; at temperature 0 it changes nothing.
       method: "speculative", or "autoregressive" for the baseline.
@@ -198,7 +235,8 @@ def generate(
 
     Raises:
       DataError: no texts, an empty one, or one over 512 tokens.
-      SettingsError: unknown method, or settings that do not fit the batch.
+      SettingsError: unknown method, settings that do not fit the batch, or more tokens
+        than a model has positions.
     """
     job = prepare(pair, texts, settings, seed, method, row_ids)
     return collect(pair, job.decode())
@@ -221,7 +259,7 @@ def collect(pair: Pair, result: DecodeResult) -> Generated:
 
 
 def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of texts, EOS included.
+    """The ids of texts; EOS ends those that are to be answered, not gone on from.
 
     Raises:
       DataError: no texts, an empty one, or one over 512 tokens.
@@ -230,9 +268,10 @@ def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
         raise DataError("there is no text to decode")
     encoded = []
     for index, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or not (text.strip() or pair.decoder_only):
             raise DataError(f"text {index} is empty: give at least one word")
-        encoded.append(pair.tokenizer.encode(text))
+        ids = pair.tokenizer.encode(text)
+        encoded.append(ids[:-1] if pair.decoder_only else ids)
         if len(encoded[-1]) > MAX_INPUT_TOKENS:
             raise DataError(
                 f"text {index} has {len(encoded[-1])} tokens and at most "

@@ -15,11 +15,13 @@ import gin
 from absl import app, flags, logging
 
 from specdec_jax.data import tasks
+from specdec_jax.data.lm1b import lm1b
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError, SpecdecError
 from specdec_jax.experiments.ahead_run import AheadRun
 from specdec_jax.experiments.benchmark import BenchmarkConfig
 from specdec_jax.experiments.task_run import TaskRun
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.pair import load_pair
 
@@ -38,8 +40,10 @@ def register() -> None:
         AheadRun,
         BenchmarkConfig,
         DecodeSettings,
+        GPTConfig,
         T5Config,
         TaskRun,
+        lm1b,
         load_pair,
         tasks.cnn_dailymail,
         tasks.tsv_pairs,
@@ -50,7 +54,7 @@ def register() -> None:
 @functools.cache
 def register_training() -> None:
     """Makes what training needs known to gin; imports optax and Orbax."""
-    from specdec_jax.training import jobs, loop, optimizers
+    from specdec_jax.training import jobs, language, loop, optimizers
 
     _register(
         jobs.ParallelText,
@@ -58,6 +62,8 @@ def register_training() -> None:
         jobs.finetune,
         jobs.train,
         jobs.train_target,
+        language.PlainText,
+        language.train_language_model,
         loop.TrainConfig,
         optimizers.OptimizerConfig,
     )

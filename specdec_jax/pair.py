@@ -1,7 +1,6 @@
 """A target and a drafter with the tokenizer that they share."""
 
 import dataclasses
-import functools
 import os
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
 from specdec_jax.errors import CheckpointError, PairError
-from specdec_jax.models.adapters import source_tokens, t5_language_model, widened
-from specdec_jax.models.t5 import T5Config
+from specdec_jax.models.adapters import language_model, source_tokens, widened
+from specdec_jax.models.families import ModelConfig, family
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import choose_mesh
 from specdec_jax.partitioning.rules import layout_of, partitioned
@@ -30,7 +30,7 @@ ASSETS = Path(__file__).parent / "assets"
 NGRAM = "ngram:"  # before the file's path
 # Drafters without a network or a file: they need nothing but the vocabulary.
 BY_RULE = {
-    "copying": functools.partial(CopyingDrafter, source=source_tokens),
+    "copying": CopyingDrafter,
     "repeat_last": RepeatLastDrafter,
     "uniform": UniformDrafter,
 }
@@ -46,6 +46,8 @@ class Pair:
       tokenizer: of both.
       name: how the pair was asked for; goes into records.
       partition: the mesh that both are on, if there is one.
+      decoder_only: whether outputs go on from a text, as a GPT's; else they answer it,
+        as a T5's.
     """
 
     target: LanguageModel
@@ -54,23 +56,29 @@ class Pair:
     tokenizer: Tokenizer
     name: str
     partition: Partition | None = None
+    decoder_only: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """One loaded T5, ready for decoding."""
+    """One loaded network, ready for decoding."""
 
-    config: T5Config
+    config: ModelConfig
     language_model: LanguageModel
     params: Params
     tokenizer: Tokenizer
+
+    @property
+    def decoder_only(self) -> bool:
+        """Whether it has no encoder."""
+        return isinstance(self.config, GPTConfig)
 
 
 def load_model(
     path: str | os.PathLike,
     dtype: str | None = None,
     tokenizer: str | os.PathLike | None = None,
-    config: T5Config | None = None,
+    config: ModelConfig | None = None,
     mesh: Mesh | None = None,
     cut: bool = True,
 ) -> Model:
@@ -99,7 +107,7 @@ def load_model(
     sizes = dataclasses.replace(
         checkpoint.config, vocab_size=loaded.vocab_size, dtype=dtype, packed=True
     )
-    model = t5_language_model(sizes)
+    model = language_model(sizes)
     if mesh is None:
         return Model(sizes, model, checkpoint.load(dtype, packed=True), loaded)
     layout = layout_of(sizes, mesh, cut)
@@ -113,8 +121,8 @@ def load_pair(
     target: str | os.PathLike | None = None,
     drafter: str | os.PathLike | None = None,
     tokenizer: str | os.PathLike | None = None,
-    target_config: T5Config | None = None,
-    drafter_config: T5Config | None = None,
+    target_config: ModelConfig | None = None,
+    drafter_config: ModelConfig | None = None,
     dtype: str | None = None,
     mesh: str | tuple[int, int] | None = "auto",
     cut_drafter: bool = False,
@@ -137,7 +145,8 @@ def load_pair(
         on every device it runs without waiting for the others.
 
     Raises:
-      PairError: no such pair or drafter, or the two have different vocabularies.
+      PairError: no such pair or drafter, or the two have different vocabularies, or
+        only one of them is decoder-only.
       CheckpointError: a model cannot be loaded.
       SettingsError: there is no such mesh, or a model cannot be cut over it.
     """
@@ -159,7 +168,13 @@ def load_pair(
             params = jax.device_put(params, NamedSharding(devices, PartitionSpec()))
         params = PairParams(target=first.params, drafter=params)
         return Pair(
-            first.language_model, made, params, first.tokenizer, name, partition
+            first.language_model,
+            made,
+            params,
+            first.tokenizer,
+            name,
+            partition,
+            first.decoder_only,
         )
     try:
         second = load_model(
@@ -182,6 +197,12 @@ def load_pair(
             f"{second.tokenizer.vocab_size}) have different vocabularies: "
             "speculative decoding needs the same one on both sides"
         )
+    if first.decoder_only != second.decoder_only:
+        kinds = [f"a {family(side.config)}" for side in (first, second)]
+        raise PairError(
+            f"the target is {kinds[0]} and the drafter {kinds[1]}: one goes on from a "
+            "text and the other answers it, so that they cannot work together"
+        )
     padded = max(m.config.padded_vocab_size for m in (first, second))
     return Pair(
         target=widened(first.language_model, padded),
@@ -190,6 +211,7 @@ def load_pair(
         tokenizer=first.tokenizer,
         name=name,
         partition=partition,
+        decoder_only=first.decoder_only,
     )
 
 
@@ -204,6 +226,8 @@ def _drafter_without_network(
     """The drafter of that name and its parameters; None if it is none of these."""
     model = target.language_model
     sizes = model.vocab_size, model.padded_vocab_size
+    if name == "copying" and not target.decoder_only:
+        return CopyingDrafter(*sizes, source=source_tokens), {}
     if name in BY_RULE:
         return BY_RULE[name](*sizes), {}
     if isinstance(name, str) and name.startswith(NGRAM):

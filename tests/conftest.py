@@ -27,3 +27,19 @@ def tiny_pair(pair_folder):
     from specdec_jax import load_pair
 
     return load_pair(pair_folder)
+
+
+@pytest.fixture(scope="session")
+def gpt_folder(tmp_path_factory):
+    """A folder with a random tiny pair of GPTs; copy it before changing anything."""
+    from tests import tiny_pairs
+
+    return tiny_pairs.make_gpt_pair(tmp_path_factory.mktemp("gpt_pair"))
+
+
+@pytest.fixture(scope="session")
+def gpt_pair(gpt_folder):
+    """That pair, loaded."""
+    from specdec_jax import load_pair
+
+    return load_pair(gpt_folder)

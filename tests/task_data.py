@@ -55,6 +55,24 @@ def write_tfds(folder: Path) -> Path:
     return folder
 
 
+def write_lm1b(folder: Path) -> Path:
+    """Prepares lm1b, of a few rows, one of them of a single word."""
+    import tensorflow_datasets as tfds
+
+    splits = {"train": SENTENCES, "test": (*SENTENCES, "a")}
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="lm1b",
+        version="1.1.0",
+        data_dir=folder,
+        features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
+        split_datasets={
+            split: _keyed({"text": text} for text in texts)
+            for split, texts in splits.items()
+        },
+    )
+    return folder
+
+
 def _keyed(rows) -> list:
     return list(enumerate(rows))
 

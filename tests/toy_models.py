@@ -2,7 +2,8 @@
 
 A `table_model`'s next-token logits are a look-up by the last two tokens of its cache,
 so a wrong cache shows at once, and the law of any output can be summed by hand
-(`tests/reference.py`). `tiny_t5` is the real network with random weights.
+(`tests/reference.py`). `tiny_t5` and `tiny_gpt` are the real networks with random
+weights.
 """
 
 import dataclasses
@@ -16,8 +17,10 @@ from specdec_jax.decoding import compiled
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.state import DecodeResult, RowSettings
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model
-from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
+from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.gpt import GPTConfig
+from specdec_jax.models.t5 import T5Config
 from specdec_jax.sampling import Warp, row_keys
 
 EOS = 1
@@ -98,16 +101,34 @@ def tiny_t5(
         num_decoder_layers=layers,
         dtype=dtype,
     )
-    tokens = jax.ShapeDtypeStruct((1, 2), jnp.int32)
-    mask = jax.ShapeDtypeStruct((1, 2), jnp.bool_)
-    init = functools.partial(T5(config).init, jax.random.key(0))
-    shapes = jax.eval_shape(init, tokens, mask, tokens)["params"]
+    return language_model(config), lively_params(config, seed)
+
+
+@functools.cache
+def tiny_gpt(
+    seed: int = 0,
+    layers: int = 2,
+    vocab_size: int = 30,
+    padded: int = 32,
+    max_length: int = 64,
+) -> tuple[LanguageModel, dict]:
+    """A GPT of width 32 with random weights, and its parameters in float32."""
+    config = GPTConfig(vocab_size, padded, 32, 2, 8, 32, layers, max_length)
+    return language_model(config), lively_params(config, seed)
+
+
+def lively_params(config: ModelConfig, seed: int) -> dict:
+    """Random weights with which outputs vary."""
+    init = functools.partial(random_params, config)
+    shapes = jax.eval_shape(init, jax.random.key(0))
     random = np.random.default_rng(seed)
 
     def weight(path, leaf):
         name, noise = path[-1].key, random.normal(size=leaf.shape)
         if name == "scale":
             values = 1 + 0.1 * noise
+        elif name == "bias":
+            values = 0.3 * noise
         elif name == "kernel":
             # Larger than usual: sure of itself, and unlike from token to token.
             values = 1.5 * noise / np.sqrt(leaf.shape[0])
@@ -115,7 +136,7 @@ def tiny_t5(
             values = noise
         return jnp.asarray(values, jnp.float32)
 
-    return t5_language_model(config), jax.tree_util.tree_map_with_path(weight, shapes)
+    return jax.tree_util.tree_map_with_path(weight, shapes)
 
 
 def similar_params(params: dict, seed: int, noise: float) -> dict:
@@ -137,6 +158,11 @@ def encoder_inputs(
     tokens = random.integers(2, vocab_size, (len(lengths), width))
     mask = np.arange(width)[None] < np.asarray(lengths)[:, None]
     return EncoderInputs(jnp.asarray(tokens * mask, jnp.int32), jnp.asarray(mask))
+
+
+def only_prompts(batch: int) -> NoInputs:
+    """Inputs of a decoder-only model."""
+    return NoInputs(jnp.ones(batch, bool))
 
 
 @dataclasses.dataclass(frozen=True)

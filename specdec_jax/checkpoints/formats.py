@@ -8,14 +8,41 @@ from specdec_jax.checkpoints import huggingface, native, t5x
 from specdec_jax.checkpoints.weights import Checkpoint
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer
 from specdec_jax.errors import CheckpointError
+from specdec_jax.models.families import ModelConfig, family
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.storage import Folder, read_file
 
 EXTRA_IDS = 100  # sentinels that T5's vocabularies have after the pieces
+# What a configuration that is asked for must have in common with the checkpoint's.
+SIZES = {
+    T5Config: (
+        "padded_vocab_size",
+        "emb_dim",
+        "num_heads",
+        "head_dim",
+        "mlp_dim",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "mlp_activations",
+        "logits_via_embedding",
+    ),
+    GPTConfig: (
+        "padded_vocab_size",
+        "emb_dim",
+        "num_heads",
+        "head_dim",
+        "mlp_dim",
+        "num_layers",
+        "max_length",
+        "mlp_activations",
+        "logits_via_embedding",
+    ),
+}
 
 
 def open_checkpoint(
-    path: str | os.PathLike, config: T5Config | None = None
+    path: str | os.PathLike, config: ModelConfig | None = None
 ) -> Checkpoint:
     """Opens a folder of this project, of Hugging Face or of T5X (local or gs://).
 
@@ -34,11 +61,15 @@ def open_checkpoint(
         if path.startswith("gs://"):
             raise CheckpointError(f"{path}: only T5X checkpoints are read from gs://")
         fields = native.read_json(Path(path) / native.CONFIG_FILE)
-        ours = fields.get("format") == native.FORMAT
+        ours = fields.get("format") in native.FORMATS
         opened = (native if ours else huggingface).open_folder(path)
         _check_sizes(opened, config)
         return opened
     if t5x.is_checkpoint(path):
+        if isinstance(config, GPTConfig):
+            raise CheckpointError(
+                f"{path} is of T5X, which holds T5s, and the configuration is a GPT's"
+            )
         return t5x.open_folder(path, config)
     raise CheckpointError(f"{path} is of no known format: {_hint(path)}")
 
@@ -90,8 +121,15 @@ def convert(
 
     Returns:
       The folder that holds the checkpoint now.
+
+    Raises:
+      CheckpointError: the source cannot be read, or the format cannot hold it.
     """
     checkpoint = open_checkpoint(source)
+    if format != "native" and not isinstance(checkpoint.config, T5Config):
+        raise CheckpointError(
+            f"{source} is of a {family(checkpoint.config)}, which {format} cannot hold"
+        )
     pieces = find_tokenizer(checkpoint, source, tokenizer)
     config = dataclasses.replace(checkpoint.config, vocab_size=pieces.vocab_size)
     destination = Path(destination)
@@ -118,20 +156,15 @@ def _tokenizer_file(path: str) -> str:
     )
 
 
-def _check_sizes(opened: Checkpoint, config: T5Config | None) -> None:
+def _check_sizes(opened: Checkpoint, config: ModelConfig | None) -> None:
     if config is None:
         return
-    for name in (
-        "padded_vocab_size",
-        "emb_dim",
-        "num_heads",
-        "head_dim",
-        "mlp_dim",
-        "num_encoder_layers",
-        "num_decoder_layers",
-        "mlp_activations",
-        "logits_via_embedding",
-    ):
+    if type(config) is not type(opened.config):
+        raise CheckpointError(
+            f"{opened.path} is of a {family(opened.config)} and the configuration is "
+            f"a {family(config)}'s"
+        )
+    for name in SIZES[type(config)]:
         asked, found = getattr(config, name), getattr(opened.config, name)
         if asked != found:
             raise CheckpointError(

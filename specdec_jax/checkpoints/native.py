@@ -1,7 +1,8 @@
 """This project's own model folders: `config.json` and `model.safetensors`.
 
-The configuration is a `T5Config`; the tensors have the parameter tree's paths, joined
-by "/", so that any tool that reads safetensors can look inside.
+The configuration is that of its network, whose family the format names; the tensors
+have the parameter tree's paths, joined by "/", so that any tool that reads safetensors
+can look inside.
 """
 
 import dataclasses
@@ -17,17 +18,19 @@ from flax import traverse_util
 from specdec_jax.checkpoints import safetensors_file
 from specdec_jax.checkpoints.weights import Checkpoint, one_line
 from specdec_jax.errors import CheckpointError
+from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
-FORMAT = "specdec_jax.t5"
+FORMATS = {"specdec_jax.t5": T5Config, "specdec_jax.gpt": GPTConfig}
 
 
 def save(
     folder: str | os.PathLike,
-    config: T5Config,
+    config: ModelConfig,
     params: Params,
     dtype: str = "bfloat16",
 ) -> None:
@@ -35,7 +38,8 @@ def save(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     flat = traverse_util.flatten_dict(params, sep="/")
-    written = {"format": FORMAT, **dataclasses.asdict(config)}
+    (name,) = (name for name, kind in FORMATS.items() if isinstance(config, kind))
+    written = {"format": name, **dataclasses.asdict(config)}
     del written["packed"], written["dtype"]  # how a model is run, not what it is
     (folder / CONFIG_FILE).write_text(json.dumps(written, indent=2) + "\n", "utf-8")
     safetensors_file.write(
@@ -71,11 +75,12 @@ def read_json(path: Path) -> dict[str, Any]:
     return fields
 
 
-def _config(path: Path, fields: dict[str, Any]) -> T5Config:
+def _config(path: Path, fields: dict[str, Any]) -> ModelConfig:
     fields = dict(fields)
-    if fields.pop("format", None) != FORMAT:
-        raise CheckpointError(f'{path} does not say "format": "{FORMAT}"')
+    kind = FORMATS.get(fields.pop("format", None))
+    if kind is None:
+        raise CheckpointError(f'{path} has no "format" of {", ".join(FORMATS)}')
     try:
-        return T5Config(**fields)
+        return kind(**fields)
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: {one_line(error)}") from error

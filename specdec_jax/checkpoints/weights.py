@@ -15,8 +15,9 @@ import numpy as np
 from flax import traverse_util
 
 from specdec_jax.errors import CheckpointError
+from specdec_jax.models.families import ModelConfig, random_params
 from specdec_jax.models.packing import packed_parts
-from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Callable, Params
 
 BLOCK_BYTES = 64 * 2**20  # of a tensor, read at a time
@@ -41,7 +42,7 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """An opened checkpoint of a T5.
+    """An opened checkpoint.
 
     Attributes:
       path: for error messages.
@@ -54,7 +55,7 @@ class Checkpoint:
 
     path: str
     format: str
-    config: T5Config
+    config: ModelConfig
     tensors: Mapping[str, Tensor]
     stored_name: Callable[[str], str] = lambda name: name
 
@@ -139,17 +140,22 @@ class Checkpoint:
 
 
 def _stacked(tensors: list[Tensor]) -> Tensor:
-    """Kernels [D, F] as one [D, G, F]; a tensor alone as it is."""
+    """Kernels [D, F] as one [D, G, F], biases [F] as [G, F]; one alone as it is."""
     if len(tensors) == 1:
         return tensors[0]
-    rows, *others = tensors[0].shape
 
     def read(index: Index) -> np.ndarray:
-        first, which, *rest = index
-        return np.stack([t.read((first, *rest)) for t in tensors[which]], axis=1)
+        *before, which, last = index
+        return np.stack([t.read((*before, last)) for t in tensors[which]], axis=-2)
 
     widest = max((tensor.dtype for tensor in tensors), key=lambda d: d.itemsize)
-    return Tensor((rows, len(tensors), *others), widest, read)
+    return Tensor(stacked_shape(tensors[0].shape, len(tensors)), widest, read)
+
+
+def stacked_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """The shape of so many parameters of one shape once they are packed."""
+    *before, features = shape
+    return (*before, number, features)
 
 
 def _read(name, tensor, dtype, place) -> jax.Array:
@@ -176,13 +182,11 @@ def _read_in_blocks(tensor: Tensor, index: Index, dtype: np.dtype) -> np.ndarray
     return part
 
 
-def parameter_shapes(config: T5Config) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter, by its path joined by "/"."""
     config = dataclasses.replace(config, packed=False)
-    token = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-    mask = jax.ShapeDtypeStruct((1, 1), jnp.bool_)
-    tree = jax.eval_shape(T5(config).init, jax.random.key(0), token, mask, token)
-    flat = traverse_util.flatten_dict(tree["params"], sep="/")
+    tree = jax.eval_shape(lambda: random_params(config, jax.random.key(0)))
+    flat = traverse_util.flatten_dict(tree, sep="/")
     return {name: leaf.shape for name, leaf in flat.items()}
 
 

@@ -31,7 +31,8 @@ class Example:
 
     Attributes:
       index: its place in the split.
-      inputs, targets: ids, cut to the task's lengths and ended by EOS.
+      inputs, targets: ids, cut to the task's lengths and ended by EOS, but for inputs
+        that targets go on from.
       source, target: the whole texts; the source with the task's prefix.
     """
 
@@ -202,7 +203,7 @@ def wmt14_ende(
       SettingsError: the extra "seqio" is not installed, or a length is below 2.
       DataError: the vocabulary cannot be loaded.
     """
-    source = _seqio()[0].TfdsDataSource(data, tfds_data_dir=data_dir)
+    source = seqio_and_tensorflow()[0].TfdsDataSource(data, tfds_data_dir=data_dir)
     return _add_task(
         "wmt14_ende",
         source,
@@ -225,7 +226,7 @@ def cnn_dailymail(
 
     Arguments and errors are those of `wmt14_ende`.
     """
-    source = _seqio()[0].TfdsDataSource(data, tfds_data_dir=data_dir)
+    source = seqio_and_tensorflow()[0].TfdsDataSource(data, tfds_data_dir=data_dir)
     return _add_task(
         "cnn_dailymail",
         source,
@@ -264,7 +265,7 @@ def tsv_pairs(
     metrics = {"bleu": bleu, "rouge": rouge}
     if metric not in metrics:
         raise SettingsError(f"metric must be one of {set(metrics)}, not {metric!r}")
-    seqio, tf = _seqio()
+    seqio, tf = seqio_and_tensorflow()
 
     def dataset(split, shuffle_files, seed=None):
         pairs = _read_tsv(files[split])
@@ -351,35 +352,74 @@ def _add_task(
     vocabulary: str,
     lengths: dict[str, int],
 ) -> TextTask:
-    """Registers a task under its name; a later call with that name replaces it."""
-    seqio, tf = _seqio()
-    for side, length in lengths.items():
-        if length < 2:
-            raise SettingsError(
-                f"{side}_length must be at least 2, a token and EOS, not {length}"
-            )
-    if not vocabulary.startswith("gs://"):
-        vocabulary = str(Path(vocabulary).expanduser())
-    Tokenizer(vocabulary)  # seqio would only find out later, in a graph
+    """A task of two columns, one the source and one the target."""
+    seqio, tf = seqio_and_tensorflow()
 
     @seqio.map_over_dataset
     def text_to_text(row):
         inputs = tf.strings.join([prefix, row[columns[0]]])
         return {"inputs": inputs, "targets": row[columns[1]]}
 
-    feature = seqio.Feature(seqio.SentencePieceVocabulary(vocabulary), add_eos=True)
+    return register_task(
+        name,
+        source,
+        lambda _: [text_to_text, seqio.preprocessors.tokenize],
+        metrics,
+        vocabulary,
+        lengths,
+    )
+
+
+def register_task(
+    name: str,
+    source: Any,
+    preprocessors: Callable[[Any], list[Any]],
+    metrics: list[Metric],
+    vocabulary: str,
+    lengths: dict[str, int],
+    answers: bool = True,
+) -> TextTask:
+    """Registers a task under its name; a later call with that name replaces it.
+
+    Args:
+      name: of the task.
+      source: seqio's, of the data.
+      preprocessors: given seqio's vocabulary, what makes rows of ids, "inputs" and
+        "targets", and of texts, "inputs_pretokenized" and "targets_pretokenized".
+      metrics: of the task.
+      vocabulary: a SentencePiece model.
+      lengths: the most ids of either side.
+      answers: whether targets answer inputs, which then end with EOS too, or go on
+        from them.
+
+    Raises:
+      SettingsError: a length is below what a side must hold.
+      DataError: the vocabulary cannot be loaded.
+    """
+    seqio, _ = seqio_and_tensorflow()
+    for side, length in lengths.items():
+        if length < 2 and (answers or side == "targets"):
+            raise SettingsError(
+                f"{side}_length must be at least 2, a token and EOS, not {length}"
+            )
+    if not vocabulary.startswith("gs://"):
+        vocabulary = str(Path(vocabulary).expanduser())
+    Tokenizer(vocabulary)  # seqio would only find out later, in a graph
+    pieces = seqio.SentencePieceVocabulary(vocabulary)
     if name in seqio.TaskRegistry.names():
         seqio.TaskRegistry.remove(name)
     task = seqio.TaskRegistry.add(
         name,
         source=source,
         preprocessors=[
-            text_to_text,
-            seqio.preprocessors.tokenize,
+            *preprocessors(pieces),
             seqio.CacheDatasetPlaceholder(),
             seqio.preprocessors.append_eos_after_trim,
         ],
-        output_features={"inputs": feature, "targets": feature},
+        output_features={
+            "inputs": seqio.Feature(pieces, add_eos=answers),
+            "targets": seqio.Feature(pieces, add_eos=True),
+        },
         metric_fns=metrics,
     )
     return TextTask(task, vocabulary, lengths)
@@ -396,7 +436,7 @@ def _read_tsv(path: str | os.PathLike) -> list[list[str]]:
     return pairs
 
 
-def _seqio() -> tuple[Any, Any]:
+def seqio_and_tensorflow() -> tuple[Any, Any]:
     """The modules seqio and tensorflow; the accelerators are left to JAX."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     seqio, tf = _package("seqio"), _package("tensorflow")

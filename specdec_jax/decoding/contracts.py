@@ -35,12 +35,15 @@ class LanguageModel:
       extend: (params, cache, tokens [B, T], lengths [B]) -> (logits [B, T, V] in
         float32, features [B, T, D], cache). Scores T tokens put at each row's own
         length. Slots from `lengths` on count for nothing before and are overwritten.
+      max_length: positions that it knows, if they end: of prompt and new tokens
+        together, all but the last new one have one.
     """
 
     vocab_size: int
     padded_vocab_size: int
     start: Callable[[Params, PyTree, int], Cache]
     extend: Callable[[Params, Cache, Array, Array], tuple[Array, Array, Cache]]
+    max_length: int | None = None
 
 
 @no_type_check

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 
+import jax
 from rich import progress
 from rich.console import Console
 
@@ -77,7 +78,8 @@ class DecodeRun:
             )
         except DataError as error:
             raise DataError(str(error).replace("text 0", f"text {i + 1}")) from error
-        program = (method, job.inputs.tokens.shape)
+        given = jax.tree.leaves((job.inputs, job.prompt))
+        program = (method, *(array.shape for array in given))
         if self.compare and program not in self._compiled:
             job.decode().tokens.block_until_ready()
             self._compiled.add(program)

@@ -15,11 +15,12 @@ import numpy as np
 
 from specdec_jax.data.batching import bucketed
 from specdec_jax.data.tokenizer import PAD_ID
-from specdec_jax.decoding.contracts import LanguageModel
+from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.state import at_index, prefill
 from specdec_jax.errors import PairError
 from specdec_jax.generate import encode, prepare_tokens
-from specdec_jax.models.adapters import EncoderInputs
+from specdec_jax.models.adapters import EncoderInputs, NoInputs
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import Warp, standardize_rows, theory
 from specdec_jax.typing import Array, Float32, Int32, Params
@@ -47,22 +48,31 @@ class Distributions:
 def score(
     model: LanguageModel,
     params: Params,
-    inputs: EncoderInputs,
+    inputs: EncoderInputs | NoInputs,
     tokens: Int32[Array, "B T"],
     warp: Warp,
+    prompt: Prompt | None = None,
 ) -> Float32[Array, "B T V"]:
     """The distribution that each token was, or would be, drawn from: teacher forcing.
 
     Args:
-      model, params: an encoder-decoder, whose outputs go on from the start token.
-      inputs: its source texts.
+      model, params: of either family.
+      inputs: its source texts, if it has any.
       tokens: [B, T], outputs; what follows a row's end does not matter.
       warp: [B], how it is standardized.
+      prompt: what outputs go on from; the start token if not given, as an
+        encoder-decoder's do.
     """
-    before = jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=PAD_ID)
-    cache = model.start(params, inputs, tokens.shape[1])
-    lengths = jnp.zeros(tokens.shape[0], jnp.int32)
-    logits, _, _ = model.extend(params, cache, before, lengths)
+    batch, width = tokens.shape
+    if prompt is None:
+        if not isinstance(inputs, EncoderInputs):
+            raise ValueError("outputs of a decoder-only model go on from a prompt")
+        start = jnp.full((batch, 1), PAD_ID, jnp.int32)
+        prompt = Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
+    cache = prefill(model, params, inputs, prompt, prompt.tokens.shape[1] + width)
+    last = at_index(prompt.tokens, prompt.lengths - 1)
+    before = jnp.concatenate([last[:, None], tokens[:, :-1]], axis=1)
+    logits, _, _ = model.extend(params, cache, before, prompt.lengths - 1)
     return standardize_rows(logits, warp, model.vocab_size)
 
 

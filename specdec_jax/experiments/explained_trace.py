@@ -96,7 +96,9 @@ def _probabilities(pair: Pair, job: Job, tokens: np.ndarray) -> list[np.ndarray]
         (drafter_model(pair), job.params.drafter),
     )
     return [
-        np.asarray(score(model, params, job.inputs, padded, job.rows.warp))[0]
+        np.asarray(score(model, params, job.inputs, padded, job.rows.warp, job.prompt))[
+            0
+        ]
         for model, params in sides
     ]
 

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from specdec_jax.decoding.contracts import LanguageModel
+from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.gpt import GPT, GPTConfig
 from specdec_jax.models.t5 import T5, T5Config
 from specdec_jax.typing import Array, Bool, Int32
 
@@ -19,6 +21,14 @@ class EncoderInputs:
 
     tokens: Int32[Array, "B E"]
     mask: Bool[Array, "B E"]  # False at padding
+
+
+@no_type_check
+@struct.dataclass
+class NoInputs:
+    """What a decoder-only model conditions on besides its prompt: nothing, B times."""
+
+    rows: Bool[Array, " B"]
 
 
 def source_tokens(inputs: EncoderInputs) -> Int32[Array, "B E"]:
@@ -60,3 +70,27 @@ def t5_language_model(config: T5Config) -> LanguageModel:
         return model.apply({"params": params}, cache, tokens, lengths, method="extend")
 
     return LanguageModel(config.vocab_size, config.padded_vocab_size, start, extend)
+
+
+@functools.cache
+def gpt_language_model(config: GPTConfig) -> LanguageModel:
+    """A GPT for the loops; its `inputs` are `NoInputs`. One object a config."""
+    model = GPT(config)
+
+    def start(params, inputs, slots):
+        batch = inputs.rows.shape[0]
+        return model.apply({"params": params}, batch, slots, method="start_cache")
+
+    def extend(params, cache, tokens, lengths):
+        return model.apply({"params": params}, cache, tokens, lengths, method="extend")
+
+    return LanguageModel(
+        config.vocab_size, config.padded_vocab_size, start, extend, config.max_length
+    )
+
+
+def language_model(config: ModelConfig) -> LanguageModel:
+    """A network of any family for the loops. One object a config."""
+    if isinstance(config, GPTConfig):
+        return gpt_language_model(config)
+    return t5_language_model(config)

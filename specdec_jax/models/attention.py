@@ -1,4 +1,8 @@
-"""T5's attention: no scaling by the head size, one relative bias for all layers."""
+"""Attention with a cache, and what is added to its logits.
+
+T5's is not scaled by the head size, and one relative bias serves all layers; GPT's is
+scaled, and its mask is all that is added.
+"""
 
 import flax.linen as nn
 import jax
@@ -97,13 +101,25 @@ def decoder_bias(
     return jnp.where(distance[:, None] >= 0, seen, MASKED)
 
 
+def causal_bias(
+    positions: Int32[Array, "B T"], slots: int
+) -> Float32[Array, "B 1 T S"]:
+    """Hides every slot after a query's position, as `decoder_bias` does."""
+    slot = jnp.arange(slots, dtype=jnp.int32)[None, None]
+    seen = slot <= positions[:, :, None]
+    return jnp.where(seen, 0.0, MASKED).astype(jnp.float32)[:, None]
+
+
 def padding_bias(mask: Bool[Array, "B E"]) -> Float[Array, "B 1 1 E"]:
     """Hides padded encoder positions from every query."""
     return jnp.where(mask, 0.0, MASKED).astype(jnp.float32)[:, None, None, :]
 
 
 class Attention(nn.Module):
-    """What T5's self- and cross-attention share: sizes, kernels and the mixing."""
+    """What self- and cross-attention share: sizes, kernels and the mixing.
+
+    T5's products have no biases and its logits are not scaled; GPT's have and are.
+    """
 
     width: int
     num_heads: int
@@ -111,6 +127,8 @@ class Attention(nn.Module):
     dropout_rate: float
     dtype: jnp.dtype
     packed: bool = False
+    use_bias: bool = False
+    scaled: bool = False  # attention logits, by H^-0.5
 
     def groups(self) -> list[DenseGroup]:
         """The kernels before the attention, grouped by the input they share."""
@@ -119,18 +137,19 @@ class Attention(nn.Module):
     def setup(self):
         def query_init(*args):
             # T5 has no 1/sqrt(head size) in attention: its initializer has it.
-            return attention_init(*args) / np.sqrt(self.head_size)
+            drawn = attention_init(*args)
+            return drawn if self.scaled else drawn / np.sqrt(self.head_size)
 
         inits = {"query": query_init, "key": attention_init, "value": attention_init}
         for group in self.groups():
             group.declare(self, self.dtype, inits)
-        self.out = Dense(self.width, self.dtype, attention_init)
+        self.out = Dense(self.width, self.dtype, attention_init, use_bias=self.use_bias)
         # One mask for all queries, as in T5X.
         self.dropout = Dropout(self.dropout_rate)
 
     def _group(self, *names: str) -> DenseGroup:
         width = self.num_heads * self.head_size
-        return DenseGroup(names, width, self.packed and len(names) > 1)
+        return DenseGroup(names, width, self.packed and len(names) > 1, self.use_bias)
 
     def _project(self, group: DenseGroup, x: Array) -> list[Float[Array, "B N T H"]]:
         split = (*x.shape[:2], self.num_heads, self.head_size)
@@ -149,6 +168,8 @@ class Attention(nn.Module):
         logits = jnp.einsum(
             "bnth,bnsh->bnts", query, seen.keys, preferred_element_type=jnp.float32
         )
+        if self.scaled:
+            logits = logits * self.head_size**-0.5
         weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.dtype)
         weights = self.dropout(weights, deterministic)
         mixed = jnp.einsum("bnts,bnsh->bnth", weights, seen.values)

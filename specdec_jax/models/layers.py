@@ -1,4 +1,4 @@
-"""The layers of T5 that are not attention: dense, norm, embedding, feed-forward."""
+"""The layers that are not attention: dense, norms, embedding, feed-forward."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -17,12 +17,13 @@ fan_in_init = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal"
 
 
 class Dense(nn.Module):
-    """A product with one kernel, no bias: [..., D] -> [..., features]."""
+    """A product with one kernel: [..., D] -> [..., features]; a T5's has no bias."""
 
     features: int
     dtype: jnp.dtype
     kernel_init: Initializer = fan_in_init
     out_dtype: jnp.dtype | None = None
+    use_bias: bool = False
 
     @nn.compact
     def __call__(self, x: Float[Array, "... D"]) -> Float[Array, "... F"]:
@@ -34,6 +35,10 @@ class Dense(nn.Module):
             kernel.astype(self.dtype),
             preferred_element_type=self.out_dtype or self.dtype,
         )
+        if self.use_bias:
+            shape = (self.features,)
+            bias = self.param("bias", nn.initializers.zeros, shape, jnp.float32)
+            flat = flat + bias.astype(flat.dtype)[None]
         return flat.reshape(*x.shape[:-1], self.features)
 
 
@@ -41,13 +46,15 @@ class StackedDense(nn.Module):
     """One product with G kernels of one shape: [..., D] -> G arrays [..., features].
 
     The kernels lie beside each other as [D, G, features], which is the same memory as
-    one of width G * features. Cut over the devices of a mesh along `features`, each
-    device has its part of every kernel, so that nothing moves after the product.
+    one of width G * features, and their biases as [G, features]. Cut over the devices
+    of a mesh along `features`, each device has its part of every kernel, so that
+    nothing moves after the product.
     """
 
     kernels: int
     features: int
     dtype: jnp.dtype
+    use_bias: bool = False
 
     @nn.compact
     def __call__(self, x: Float[Array, "... D"]) -> list[Float[Array, "... F"]]:
@@ -59,6 +66,10 @@ class StackedDense(nn.Module):
             axes=1,
             preferred_element_type=self.dtype,
         )
+        if self.use_bias:
+            shape = (self.kernels, self.features)
+            bias = self.param("bias", nn.initializers.zeros, shape, jnp.float32)
+            flat = flat + bias.astype(self.dtype)[None]
         split = (*x.shape[:-1], self.features)
         return [flat[:, i].reshape(split) for i in range(self.kernels)]
 
@@ -75,23 +86,26 @@ class DenseGroup:
       names: of the kernels.
       features: the width of each product.
       packed: whether the parameters hold the one stacked kernel.
+      use_bias: whether each has a bias, which is stacked as the kernels are.
     """
 
     names: tuple[str, ...]
     features: int
     packed: bool
+    use_bias: bool = False
 
     def declare(
         self, module: nn.Module, dtype: jnp.dtype, inits: Mapping[str, Initializer] = {}
     ) -> None:
         """Gives the module its kernels; for use in `setup`."""
         if self.packed:
-            stacked = StackedDense(len(self.names), self.features, dtype)
+            stacked = StackedDense(len(self.names), self.features, dtype, self.use_bias)
             setattr(module, packed_name(self.names), stacked)
             return
         for name in self.names:
             init = inits.get(name, fan_in_init)
-            setattr(module, name, Dense(self.features, dtype, init))
+            dense = Dense(self.features, dtype, init, use_bias=self.use_bias)
+            setattr(module, name, dense)
 
     def apply(self, module: nn.Module, x: Array) -> list[Array]:
         """[..., D] -> one array [..., features] for each kernel, in order."""
@@ -121,17 +135,38 @@ class RMSNorm(nn.Module):
         return (normed * scale).astype(self.dtype)
 
 
+class LayerNorm(nn.Module):
+    """GPT's layer norm: (x - mean) / deviation * scale + bias, in float32."""
+
+    dtype: jnp.dtype
+    epsilon: float = 1e-5
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... D"]) -> Float[Array, "... D"]:
+        shape, places = (x.shape[-1],), range(x.ndim - 1)
+        scale = self.param("scale", nn.initializers.ones, shape, jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, shape, jnp.float32)
+        centred = x.astype(jnp.float32)
+        centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
+        variance = jnp.mean(jnp.square(centred), axis=-1, keepdims=True)
+        normed = centred * jax.lax.rsqrt(variance + self.epsilon)
+        scale = jnp.expand_dims(scale.astype(jnp.float32), places)
+        bias = jnp.expand_dims(bias.astype(jnp.float32), places)
+        return (normed * scale + bias).astype(self.dtype)
+
+
 class Embed(nn.Module):
-    """Token embeddings, looked up by gather; the tied logits of T5 v1.0."""
+    """Embeddings of ids or places, looked up by gather; also tied logits."""
 
     num_embeddings: int
     features: int
     dtype: jnp.dtype
+    deviation: float = 1.0  # of what it is drawn from
 
     def setup(self):
         self.embedding = self.param(
             "embedding",
-            nn.initializers.normal(1.0),
+            nn.initializers.normal(self.deviation),
             (self.num_embeddings, self.features),
             jnp.float32,
         )
@@ -163,7 +198,10 @@ class Dropout(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """T5's feed-forward: gated tanh-GELU (v1.1) or ReLU (v1.0); [B, T, D] to same."""
+    """A layer's feed-forward, [B, T, D] to the same.
+
+    T5's has gated tanh-GELU (v1.1) or ReLU (v1.0), and GPT's tanh-GELU and biases.
+    """
 
     width: int
     hidden: int
@@ -171,13 +209,16 @@ class FeedForward(nn.Module):
     dropout_rate: float
     dtype: jnp.dtype
     packed: bool = False
+    use_bias: bool = False
 
     def setup(self):
         gated = len(self.activations) > 1
         names = ("wi_0", "wi_1") if gated else ("wi",)
-        self.inner = DenseGroup(names, self.hidden, self.packed and gated)
+        self.inner = DenseGroup(
+            names, self.hidden, self.packed and gated, self.use_bias
+        )
         self.inner.declare(self, self.dtype)
-        self.wo = Dense(self.width, self.dtype)
+        self.wo = Dense(self.width, self.dtype, use_bias=self.use_bias)
         self.dropout = Dropout(self.dropout_rate)
 
     def __call__(

@@ -5,9 +5,11 @@ reading of weights plus a fixed cost for each product, so fewer and wider produc
 faster, most of all in a verify pass. The numbers are the same: a column of a product
 depends on no other column.
 
-Kernels [D, F] are stacked as [D, G, F], see `layers.StackedDense`.
+Kernels [D, F] are stacked as [D, G, F] and biases [F] as [G, F], see
+`layers.StackedDense`.
 """
 
+import itertools
 from collections.abc import Iterable
 
 import jax.numpy as jnp
@@ -37,22 +39,22 @@ def packed_parts(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """
     parts = {name: (name,) for name in names}
     for path in sorted({name.rpartition("/")[0].rpartition("/")[0] for name in parts}):
-        for layer, kernels in _GROUPS:
-            members = tuple(f"{path}/{kernel}/kernel" for kernel in kernels)
+        for (layer, kernels), kind in itertools.product(_GROUPS, ("kernel", "bias")):
+            members = tuple(f"{path}/{kernel}/{kind}" for kernel in kernels)
             if path.rpartition("/")[2] == layer and set(members) <= set(parts):
                 for member in members:
                     del parts[member]
-                parts[f"{path}/{packed_name(kernels)}/kernel"] = members
+                parts[f"{path}/{packed_name(kernels)}/{kind}"] = members
     return parts
 
 
 def pack(params: Params) -> Params:
-    """The parameters of a `T5Config(packed=True)`, from those of an unpacked one."""
+    """The parameters of a packed network, from those of an unpacked one."""
     flat = traverse_util.flatten_dict(params, sep="/")
     packed = {
         name: flat[parts[0]]
         if len(parts) == 1
-        else jnp.stack([flat[part] for part in parts], axis=1)
+        else jnp.stack([flat[part] for part in parts], axis=-2)
         for name, parts in packed_parts(flat).items()
     }
     return traverse_util.unflatten_dict(packed, sep="/")

@@ -16,7 +16,7 @@ from flax import traverse_util
 from jax.experimental.layout import Format
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from specdec_jax.checkpoints.weights import parameter_shapes
+from specdec_jax.checkpoints.weights import parameter_shapes, stacked_shape
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.settings import DecodeSettings
@@ -290,11 +290,8 @@ def packed_shapes(config: T5Config) -> dict[str, tuple[int, ...]]:
     """The shape of every packed parameter, by its path joined by "/"."""
     shapes = parameter_shapes(config)
     return {
-        name: shapes[first] if not others else _stacked_shape(shapes[first], others)
-        for name, (first, *others) in packed_parts(shapes).items()
+        name: shapes[parts[0]]
+        if len(parts) == 1
+        else stacked_shape(shapes[parts[0]], len(parts))
+        for name, parts in packed_parts(shapes).items()
     }
-
-
-def _stacked_shape(shape, others) -> tuple[int, ...]:
-    rows, *rest = shape
-    return (rows, 1 + len(others), *rest)

@@ -12,7 +12,8 @@ from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.t5 import T5Config
+from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.typing import Any, Callable
 
 DATA, MODEL = AXES = ("data", "model")
@@ -27,7 +28,7 @@ Shape = tuple[int, int]
 
 def choose_mesh(
     shape: Any,
-    config: Callable[[], T5Config],
+    config: Callable[[], ModelConfig],
     devices: Sequence[jax.Device] | None = None,
 ) -> Mesh | None:
     """The mesh to decode on, or None for one device.
@@ -69,14 +70,15 @@ def make_mesh(shape: Shape, devices: Sequence[jax.Device]) -> Mesh:
     return Mesh(grid, AXES, axis_types=(AxisType.Auto,) * 2)
 
 
-def default_shape(num_devices: int, config: T5Config) -> Shape:
+def default_shape(num_devices: int, config: ModelConfig) -> Shape:
     """(data, model) for a target of these sizes.
 
     A decoding step reads all weights once. Over m devices on `model` it reads an m-th
-    on each, and pays a sum over them after each of three products a layer, and one more
-    for the logits. The m of the least time is taken, of those that divide the number of
-    devices, the heads, the feed-forward and the vocabulary; the rest of the devices is
-    on `data`. Eight devices are (1, 8) for a T5-XXL and (8, 1) for a T5-small.
+    on each, and pays a sum over them after each of three products a layer (a GPT's has
+    two), and one more for the logits. The m of the least time is taken, of those that
+    divide the number of devices, the heads, the feed-forward and the vocabulary; the
+    rest of the devices is on `data`. Eight devices are (1, 8) for a T5-XXL and (8, 1)
+    for a T5-small.
     """
     sizes = (num_devices, config.num_heads, config.mlp_dim, config.padded_vocab_size)
     fitting = [
@@ -86,22 +88,31 @@ def default_shape(num_devices: int, config: T5Config) -> Shape:
     return num_devices // model, model
 
 
-def _step_seconds(config: T5Config, m: int) -> float:
-    sums = 3 * config.num_decoder_layers + 1 if m > 1 else 0
+def _step_seconds(config: ModelConfig, m: int) -> float:
+    layers, _, sums_per_layer = _of_layers(config)
+    sums = sums_per_layer * layers + 1 if m > 1 else 0
     return step_bytes(config) / m / BYTES_PER_SECOND + sums * SECONDS_PER_SUM
 
 
-def step_bytes(config: T5Config) -> int:
+def step_bytes(config: ModelConfig) -> int:
     """Bytes of bfloat16 weights that one decoder step multiplies with.
 
     Cross-attention's keys and values are computed once an input, and of the embedding a
     step reads a row a token.
     """
+    layers, kernels, _ = _of_layers(config)
     joined = config.num_heads * config.head_dim
-    attention = 6 * config.emb_dim * joined
+    attention = kernels * config.emb_dim * joined
     mlp = (len(config.mlp_activations) + 1) * config.emb_dim * config.mlp_dim
     logits = config.emb_dim * config.padded_vocab_size
-    return 2 * (config.num_decoder_layers * (attention + mlp) + logits)
+    return 2 * (layers * (attention + mlp) + logits)
+
+
+def _of_layers(config: ModelConfig) -> tuple[int, int, int]:
+    """Layers of the decoder; attention kernels a step reads, and sums, of each."""
+    if isinstance(config, GPTConfig):
+        return config.num_layers, 4, 2
+    return config.num_decoder_layers, 6, 3
 
 
 def size_of(mesh: Mesh | AbstractMesh, axis: str) -> int:

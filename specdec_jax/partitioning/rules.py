@@ -18,7 +18,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from specdec_jax.axes import constrain, constrained_by
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.t5 import T5Config
+from specdec_jax.models.families import ModelConfig
 from specdec_jax.partitioning.mesh import DATA, MODEL, size_of
 from specdec_jax.typing import Array
 
@@ -34,6 +34,7 @@ REPLICATED: Mapping[str, str | None] = {
     "mlp": None,
     "vocab": None,
     "lookup": None,
+    "positions": None,
     "group": None,
     "buckets": None,
 }
@@ -42,6 +43,7 @@ CUT = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
 # The end of a parameter's name -> its axes.
 PARAMETER_AXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("token_embedder/embedding", ("lookup", "embed")),
+    ("position_embedder/embedding", ("positions", "embed")),
     ("relpos_bias/rel_embedding", ("heads", "buckets")),
     ("attention/(query|key|value)/kernel", ("embed", "joined_kv")),
     (r"attention/\w+_and_\w+/kernel", ("embed", "group", "joined_kv")),
@@ -50,7 +52,11 @@ PARAMETER_AXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"mlp/\w+_and_\w+/kernel", ("embed", "group", "mlp")),
     ("mlp/wo/kernel", ("mlp", "embed")),
     ("logits_dense/kernel", ("embed", "vocab")),
-    ("norm/scale", ("embed",)),
+    ("norm/(scale|bias)", ("embed",)),
+    ("attention/(query|key|value)/bias", ("joined_kv",)),
+    (r"attention/\w+_and_\w+/bias", ("group", "joined_kv")),
+    ("mlp/wi/bias", ("mlp",)),
+    ("(attention/out|mlp/wo)/bias", ("embed",)),
 )
 
 
@@ -92,8 +98,10 @@ def parameter_axes(name: str, rank: int) -> tuple[str, ...]:
     raise ValueError(f"no axes are known for the parameter {name} of rank {rank}")
 
 
-def layout_of(config: T5Config, mesh: Mesh | AbstractMesh, cut: bool = True) -> Layout:
-    """The layout of a T5 on a mesh.
+def layout_of(
+    config: ModelConfig, mesh: Mesh | AbstractMesh, cut: bool = True
+) -> Layout:
+    """The layout of a network on a mesh.
 
     What `model` does not divide is held whole by every device: 6 heads on 4 devices
     leave attention uncut, while the feed-forward and the logits are cut.
@@ -116,7 +124,7 @@ def layout_of(config: T5Config, mesh: Mesh | AbstractMesh, cut: bool = True) -> 
     return Layout(mesh, tuple(rules.items()))
 
 
-def _leave_whole(rules: dict[str, str | None], config: T5Config, parts: int) -> None:
+def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) -> None:
     """Takes back the rules of sizes that cannot be cut into so many parts."""
     sizes = {
         ("heads", "joined_kv"): ("num_heads", config.num_heads),

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
 from specdec_jax.checkpoints import native
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
@@ -28,6 +27,7 @@ from specdec_jax.data.tokenizer import (
 )
 from specdec_jax.errors import DataError
 from specdec_jax.experiments.records import RecordFile
+from specdec_jax.models.families import ModelConfig, random_params
 from specdec_jax.models.t5 import T5, T5Config
 from specdec_jax.storage import read_file
 from specdec_jax.training import translation
@@ -81,7 +81,7 @@ def train_target(
         train_tokenizer(lines, path / TOKENIZER_FILE, model.vocab_size)
     tokenizer = Tokenizer(path / TOKENIZER_FILE)
     references = text.validation()
-    _train(
+    train_and_export(
         path,
         model,
         config,
@@ -141,7 +141,7 @@ def distill_drafter(
     objective = Distillation(
         T5(model), T5(target_config), target_params, variation_weight
     )
-    _train(
+    train_and_export(
         path,
         model,
         config,
@@ -189,7 +189,7 @@ def finetune(
         texts = [pieces.decode(tokens) for tokens in outputs]
         return task.scores([row.target for row in rows], texts)
 
-    _train(
+    train_and_export(
         Path(folder),
         sizes,
         config,
@@ -202,18 +202,26 @@ def finetune(
     )
 
 
-def _train(
+def train_and_export(
     folder: Path,
-    model: T5Config,
+    model: ModelConfig,
     config: TrainConfig,
     objective: Objective,
     tokenizer: Tokenizer,
     init_params: Callable[[], Params],
     train_pairs: Sequence[Pair],
     validation_pairs: Sequence[Pair],
-    evaluate: Callable[[Params], dict[str, float]],
+    evaluate: Callable[[Params], dict[str, float]] | None = None,
 ) -> None:
-    """Trains, and exports the averaged weights with their tokenizer."""
+    """Trains, and exports the averaged weights with their tokenizer.
+
+    Args:
+      folder: of the job.
+      model: the sizes, which are exported too.
+      tokenizer: of the ids.
+      config, objective, init_params, train_pairs, validation_pairs, evaluate: as
+        `Trainer` takes them.
+    """
     trainer = Trainer(
         folder,
         config,
@@ -229,11 +237,7 @@ def _train(
 
 
 def _random_params(model: T5Config, seed: int) -> Callable[[], Params]:
-    def init() -> Params:
-        token = jnp.zeros((1, 1), jnp.int32)
-        return T5(model).init(jax.random.key(seed), token, token == 0, token)["params"]
-
-    return init
+    return lambda: random_params(model, jax.random.key(seed))
 
 
 def _bleu(

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from specdec_jax.data.batching import Seq2SeqBatch
+from specdec_jax.models.gpt import GPT
 from specdec_jax.models.t5 import T5
 from specdec_jax.training import losses
 from specdec_jax.typing import Array, Float32, Key, Params, Protocol
@@ -30,9 +31,9 @@ class Objective(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class References:
-    """Cross-entropy of reference translations."""
+    """Cross-entropy of references: translations, or the texts that a GPT learns."""
 
-    model: T5
+    model: T5 | GPT
     label_smoothing: float = 0.1
     frozen: Params = dataclasses.field(default_factory=dict)
 
@@ -60,8 +61,8 @@ class Distillation:
       variation_weight: in [0, 1].
     """
 
-    model: T5
-    target: T5
+    model: T5 | GPT
+    target: T5 | GPT
     frozen: Params
     variation_weight: float = 0.5
 
@@ -87,10 +88,10 @@ class Distillation:
 
 
 def _teacher_forcing(model, params, batch, dropout_key):
+    sources = (batch.encoder_tokens, batch.encoder_mask)
     return model.apply(
         {"params": params},
-        batch.encoder_tokens,
-        batch.encoder_mask,
+        *(() if isinstance(model, GPT) else sources),
         batch.decoder_inputs,
         deterministic=dropout_key is None,
         rngs=None if dropout_key is None else {"dropout": dropout_key},

@@ -17,9 +17,9 @@ from specdec_jax.decoding import compiled
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.experiments.benchmark import BenchmarkConfig
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model
+from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
+from specdec_jax.models.families import random_params
 from specdec_jax.models.packing import pack
-from specdec_jax.models.t5 import T5
 from specdec_jax.pair import ASSETS
 from specdec_jax.sampling import row_keys
 
@@ -55,8 +55,10 @@ USERS = {
 }
 # Files that are nothing without the run that includes them.
 PARTS = {
+    ROOT / "configs" / "runs" / "decode_pair.gin",
     ROOT / "configs" / "runs" / "pair.gin",
     ROOT / "configs" / "train" / "finetune.gin",
+    ROOT / "configs" / "train" / "lm1b.gin",
 }
 GIVEN = {"TARGET_CHECKPOINT": "a", "DRAFTER_CHECKPOINT": "b", "VOCABULARY": "c"}
 
@@ -85,11 +87,10 @@ def load_model_abstractly(monkeypatch):
     def load_model(path, dtype, vocabulary, config, mesh, cut=True):
         assert mesh is None
         asked.append((path, vocabulary))
-        token = jnp.zeros((1, 1), jnp.int32)
-        init = T5(config).init(jax.random.key(0), token, token == 0, token)
-        params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), init["params"])
+        params = random_params(config, jax.random.key(0))
+        params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
         sizes = dataclasses.replace(config, packed=True, dtype="bfloat16")
-        model = t5_language_model(sizes)
+        model = language_model(sizes)
         return pair_module.Model(sizes, model, pack(params), tokenizer)
 
     monkeypatch.setattr(pair_module, "load_model", load_model)
@@ -138,6 +139,56 @@ def test_a_line_of_table_2_traces_the_whole_loop_of_its_pair(
     assert embeddings == [(32128, 4096), (32128, WIDTHS[size])]
     assert out.tokens.shape == (1, 256)
     assert out.infos.drafted.shape == (256, 1, gamma)
+
+
+@pytest.mark.parametrize(("temperature", "alpha"), [(0, ".88"), (1, ".89")])
+def test_lm1b_traces_the_whole_loop_of_the_papers_gpts(
+    load_model_abstractly, temperature, alpha
+):
+    file = ROOT / "configs" / "runs" / f"lm1b_6m_t{temperature}.gin"
+    parse(file, **GIVEN)
+    settings = gin_bindings.configured(DecodeSettings)()
+    assert settings.temperature == temperature
+    header = file.read_text().split("\n\n")[0]
+    assert f"the paper's alpha: {alpha}" in header
+    assert f"--gin_file=configs/runs/{file.name}" in header
+    prompt_length = copy.deepcopy(gin.query_parameter("lm1b.prompt_length"))
+
+    def decode():
+        pair = gin_bindings.configured(load_pair)()
+        assert pair.decoder_only
+        longest = 1 + prompt_length + settings.buffer_size - 1
+        assert longest <= pair.target.max_length
+        decoder = Speculative(
+            pair.target, pair.drafter, settings.static_gamma, settings.buffer_size, 1
+        )
+        tokens = jnp.zeros((2, 1 + prompt_length), jnp.int32)
+        result = compiled.decode(
+            decoder,
+            row_keys(jax.random.key(0), jnp.arange(2)),
+            pair.params,
+            NoInputs(jnp.ones(2, bool)),
+            Prompt(tokens, jnp.array([3, 1 + prompt_length], jnp.int32)),
+            settings.rows(2),
+        )
+        return result, pair.params
+
+    out, params = jax.eval_shape(decode)
+    assert load_model_abstractly == [("a", "c"), ("b", "c")]
+    for side, width in ((params.target, 768), (params.drafter, 256)):
+        assert side["token_embedder"]["embedding"].shape == (8064, width)
+        assert side["decoder"]["logits_dense"]["kernel"].shape == (width, 8064)
+    assert out.tokens.shape == (2, settings.buffer_size)
+
+
+@pytest.mark.parametrize(("size", "width"), [("97m", 768), ("6m", 256)])
+def test_a_training_on_lm1b_binds_its_model_and_whole_sentences(size, width):
+    parse(ROOT / "configs" / "runs" / f"train_lm1b_{size}.gin", RUN="b", VOCABULARY="c")
+    model = copy.deepcopy(gin.query_parameter("train_language_model.model"))
+    assert model.emb_dim == width
+    assert copy.deepcopy(gin.query_parameter("lm1b.prompt_length")) == 0
+    boundaries = gin.query_parameter("TrainConfig.boundaries")
+    assert max(boundaries) <= model.max_length
 
 
 @pytest.mark.parametrize("size", WIDTHS)

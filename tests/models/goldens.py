@@ -1,4 +1,4 @@
-"""The files of `golden/make_t5_golden.py`, and calls of the network with them."""
+"""The files of `golden/`, and calls of the networks with them."""
 
 import dataclasses
 import functools
@@ -10,16 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 
+from specdec_jax.models.gpt import GPT, GPTConfig
 from specdec_jax.models.packing import pack
 from specdec_jax.models.t5 import T5, T5Config
+from tests.models.blocks import PREFIX
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 CASES = ("t5_v1_1", "t5_v1_0")
+GPT_CASES = ("gpt_untied", "gpt_tied")
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-4}
-
-# Every decoding test begins with one block of this size, in a cache of one size, so
-# that a block of any one size is compiled once for a network.
-PREFIX = 9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,13 +41,15 @@ class Golden:
         start = functools.partial(self.model.apply, method="start_cache")
         return jax.jit(start, static_argnums=3)
 
+    def start(self):
+        slots = self.decoder_tokens.shape[1] + PREFIX
+        return self.start_cache(
+            self.variables, self.encoder_tokens, self.encoder_mask, slots
+        )
+
     def with_config(self, **changes):
         """The same weights in a network with another config."""
-        model = T5(dataclasses.replace(self.model.config, **changes))
-        variables = self.variables
-        if model.config.packed and not self.model.config.packed:
-            variables = {"params": pack(variables["params"])}
-        return dataclasses.replace(self, model=model, variables=variables)
+        return _with_config(self, changes)
 
     def teacher_forced(self):
         return jax.jit(self.model.apply)(
@@ -56,8 +57,44 @@ class Golden:
         )
 
 
-@functools.cache
-def load(case: str) -> Golden:
+@dataclasses.dataclass(frozen=True, eq=False)
+class GPTGolden:
+    """A file of `golden/make_gpt_golden.py`, as `Golden` is one of T5's."""
+
+    model: GPT
+    variables: dict
+    decoder_tokens: jax.Array
+    logits: np.ndarray
+
+    @functools.cached_property
+    def extend(self):
+        return jax.jit(functools.partial(self.model.apply, method="extend"))
+
+    def start(self):
+        batch, length = self.decoder_tokens.shape
+        return self.model.apply(
+            self.variables, batch, length + PREFIX, method="start_cache"
+        )
+
+    def with_config(self, **changes):
+        """The same weights in a network with another config."""
+        return _with_config(self, changes)
+
+    def teacher_forced(self):
+        return jax.jit(self.model.apply)(self.variables, self.decoder_tokens)
+
+
+def _with_config(golden, changes):
+    old = golden.model.config
+    config, variables = dataclasses.replace(old, **changes), golden.variables
+    if config.packed and not old.packed:
+        variables = {"params": pack(variables["params"])}
+    model = type(golden.model)(config)
+    return dataclasses.replace(golden, model=model, variables=variables)
+
+
+def _read(case: str) -> tuple[dict, dict]:
+    """A file's arrays, and its weights as variables."""
     with np.load(GOLDEN / f"{case}.npz") as file:
         data = dict(file)
     params = {
@@ -65,9 +102,15 @@ def load(case: str) -> Golden:
         for name in data
         if name.startswith("params/")
     }
+    return data, {"params": traverse_util.unflatten_dict(params, sep="/")}
+
+
+@functools.cache
+def load(case: str) -> Golden:
+    data, variables = _read(case)
     return Golden(
         model=T5(T5Config(**json.loads(str(data["config"])))),
-        variables={"params": traverse_util.unflatten_dict(params, sep="/")},
+        variables=variables,
         encoder_tokens=jnp.asarray(data["encoder_tokens"]),
         encoder_mask=jnp.asarray(data["encoder_mask"]),
         decoder_tokens=jnp.asarray(data["decoder_tokens"]),
@@ -75,8 +118,12 @@ def load(case: str) -> Golden:
     )
 
 
-def start(golden: Golden):
-    slots = golden.decoder_tokens.shape[1] + PREFIX
-    return golden.start_cache(
-        golden.variables, golden.encoder_tokens, golden.encoder_mask, slots
+@functools.cache
+def load_gpt(case: str) -> GPTGolden:
+    data, variables = _read(case)
+    return GPTGolden(
+        model=GPT(GPTConfig(**json.loads(str(data["config"])))),
+        variables=variables,
+        decoder_tokens=jnp.asarray(data["tokens"]),
+        logits=data["logits"],
     )

@@ -9,7 +9,7 @@ import pytest
 from flax import traverse_util
 
 from specdec_jax.models.t5 import T5, T5Config
-from tests.models.goldens import TOLERANCE, load, start
+from tests.models.goldens import TOLERANCE, load
 
 
 def test_teacher_forcing_equals_golden(golden):
@@ -31,7 +31,7 @@ def test_encoder_padding_of_any_amount_changes_nothing(golden, padding):
         decoder_tokens=golden.decoder_tokens[row : row + 1],
     )
     logits, _, _ = alone.extend(
-        alone.variables, start(alone), alone.decoder_tokens, np.zeros(1, np.int32)
+        alone.variables, alone.start(), alone.decoder_tokens, np.zeros(1, np.int32)
     )
     np.testing.assert_allclose(logits[0], golden.logits[row], **TOLERANCE)
 
@@ -40,7 +40,7 @@ def test_packed_equals_unpacked(golden):
     packed = golden.with_config(packed=True)
     logits, _, _ = packed.extend(
         packed.variables,
-        start(packed),
+        packed.start(),
         packed.decoder_tokens,
         np.zeros(len(golden.logits), np.int32),
     )
@@ -65,7 +65,7 @@ def test_bfloat16_is_close_and_its_logits_are_float32(case, cast):
         low = dataclasses.replace(low, variables=variables)
     rows = np.zeros(len(golden.logits), np.int32)
     logits, features, cache = low.extend(
-        low.variables, start(low), low.decoder_tokens, rows
+        low.variables, low.start(), low.decoder_tokens, rows
     )
     assert logits.dtype == jnp.float32
     assert features.dtype == jnp.bfloat16

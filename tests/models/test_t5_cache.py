@@ -1,52 +1,12 @@
 """T5 decoding from its cache: in chunks, at unlike offsets, after rollbacks."""
 
 import functools
-import itertools
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.models.goldens import PREFIX, TOLERANCE, Golden, start
-
-
-def decode(golden: Golden, chunk: int, starts, keep, junk_seed: int):
-    """Feeds every row its decoder tokens in blocks; returns the logits of each.
-
-    Each block begins with tokens that the row keeps and ends with junk that it forgets,
-    as after rejected guesses.
-
-    Args:
-      golden: the network and its tokens.
-      chunk: T of every call but the first.
-      starts: [B], how many tokens each row keeps of the first call, 1 to PREFIX.
-      keep: step -> [B], how many tokens of its block each row keeps, 1 to chunk.
-      junk_seed: of the ids that fill what is left of a block.
-
-    Returns:
-      Logits [B, T, V] of all decoder tokens.
-    """
-    tokens = np.asarray(golden.decoder_tokens)
-    batch, total = tokens.shape
-    rng = np.random.default_rng(junk_seed)
-    cache = start(golden)
-    result = np.full(golden.logits.shape, np.nan, np.float32)
-    lengths = np.zeros(batch, np.int32)
-    for step in itertools.count():
-        kept = starts if step == 0 else keep(step)
-        kept = np.minimum(kept, total - lengths)
-        width = PREFIX if step == 0 else chunk
-        block = rng.integers(0, golden.model.config.vocab_size, (batch, width))
-        for row, (old, count) in enumerate(zip(lengths, kept, strict=True)):
-            block[row, :count] = tokens[row, old : old + count]
-        logits, _, cache = golden.extend(
-            golden.variables, cache, jnp.asarray(block, jnp.int32), jnp.asarray(lengths)
-        )
-        for row, (old, count) in enumerate(zip(lengths, kept, strict=True)):
-            result[row, old : old + count] = np.asarray(logits)[row, :count]
-        lengths = (lengths + kept).astype(np.int32)
-        if (lengths == total).all():
-            return result
+from tests.models.blocks import PREFIX, decode
+from tests.models.goldens import TOLERANCE
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5])
@@ -70,7 +30,7 @@ def test_a_cache_after_a_rollback_decodes_as_if_it_had_never_seen_the_junk(golde
     tokens = np.asarray(golden.decoder_tokens)
     lengths = np.array([3, 8, 6], np.int32)[:rows]
     call = functools.partial(golden.extend, golden.variables)
-    _, _, clean = call(start(golden), tokens[:, :PREFIX], np.zeros(rows, np.int32))
+    _, _, clean = call(golden.start(), tokens[:, :PREFIX], np.zeros(rows, np.int32))
     # Junk over all that follows each row's length, more than once.
     junked = clean
     rng = np.random.default_rng(3)

@@ -28,9 +28,11 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.state import finish, first_rows
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.models.adapters import t5_language_model
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.packing import pack
-from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import make_mesh
@@ -41,6 +43,9 @@ from tests.tiny_pairs import SENTENCES
 G, M, LAYERS, PADDED = 3, 12, 2, 64
 TARGET = T5Config(60, PADDED, 32, 8, 4, 64, 1, LAYERS, packed=True)
 DRAFTER = T5Config(60, PADDED, 16, 6, 4, 32, 1, 1, packed=True)  # 6 heads
+GPT_TARGET = GPTConfig(60, PADDED, 32, 8, 4, 64, LAYERS, 48, packed=True)
+GPT_DRAFTER = GPTConfig(60, PADDED, 16, 6, 4, 32, 1, 48, packed=True)
+PROMPT = toys.prompt_of([0, 5, 9], [0], [0, 7, 7, 8, 3], [0, 4], [0, 50])
 ROWS = {
     "gamma": (3, 1, 2, 3, 0),
     "temperature": (0.0, 0.0, 1.0, 0.7, 1.5),
@@ -53,12 +58,11 @@ BATCH = len(ROWS["gamma"])
 
 
 @functools.cache
-def params_of(config: T5Config, seed: int) -> dict:
+def params_of(config: ModelConfig, seed: int) -> dict:
     """Random packed parameters, sure enough of themselves that sums may round."""
-    plain = T5(dataclasses.replace(config, packed=False))
-    token = jnp.zeros((1, 1), jnp.int32)
-    init = functools.partial(plain.init, jax.random.key(0))
-    shapes = jax.eval_shape(init, token, token == 0, token)["params"]
+    plain = dataclasses.replace(config, packed=False)
+    init = functools.partial(random_params, plain)
+    shapes = jax.eval_shape(init, jax.random.key(0))
     random = np.random.default_rng(seed)
 
     def weight(path, leaf):
@@ -70,9 +74,9 @@ def params_of(config: T5Config, seed: int) -> dict:
     return pack(jax.tree_util.tree_map_with_path(weight, shapes))
 
 
-def placed(config: T5Config, params: dict, mesh, cut: bool):
+def placed(config: ModelConfig, params: dict, mesh, cut: bool):
     """A model and its parameters, on a mesh or on one device."""
-    model = t5_language_model(config)
+    model = language_model(config)
     if mesh is None:
         return model, params
     layout = layout_of(config, mesh, cut)
@@ -85,15 +89,19 @@ def placed(config: T5Config, params: dict, mesh, cut: bool):
     return partitioned(model, layout), placed
 
 
-def decode(shape=None, cut_drafter=False, seed=5) -> dict:
+def decode(shape=None, cut_drafter=False, seed=5, gpt=False) -> dict:
     """A batch of unlike rows; the result's arrays and what each program moves."""
     mesh = shape and make_mesh(shape, jax.devices())
-    target, target_params = placed(TARGET, params_of(TARGET, 1), mesh, True)
-    drafter, draft_params = placed(DRAFTER, params_of(DRAFTER, 2), mesh, cut_drafter)
+    first, second = (GPT_TARGET, GPT_DRAFTER) if gpt else (TARGET, DRAFTER)
+    target, target_params = placed(first, params_of(first, 1), mesh, True)
+    drafter, draft_params = placed(second, params_of(second, 2), mesh, cut_drafter)
     params = PairParams(target_params, draft_params)
     decoder = Speculative(target, NeuralDrafter(drafter), G, M, toys.EOS)
     rows = DecodeSettings(**ROWS, max_gamma=G).rows(BATCH)
-    given = (toys.keys(BATCH, seed), INPUTS, toys.start_prompt(BATCH), rows)
+    inputs, prompt = INPUTS, toys.start_prompt(BATCH)
+    if gpt:
+        inputs, prompt = toys.only_prompts(BATCH), PROMPT
+    given = (toys.keys(BATCH, seed), inputs, prompt, rows)
     if mesh is not None:
         partition = Partition(mesh)
         decoder, given = partition.decoder(decoder), partition.deal(*given)
@@ -106,7 +114,7 @@ def decode(shape=None, cut_drafter=False, seed=5) -> dict:
         "result": jax.tree.map(np.asarray, first_rows(finish(state), BATCH)),
         "caches": [
             [getattr(x.sharding, "spec", None) for x in jax.tree.leaves(cache)]
-            for cache in (state.target_cache.past, state.draft_state)
+            for cache in (getattr(state.target_cache, "past", None), state.draft_state)
         ],
         "begin": moved(begin),
         "run": moved(run),
@@ -151,6 +159,8 @@ CASES = {
     "4x2": {"shape": (4, 2)},
     "8x1": {"shape": (8, 1)},
     "2x4, drafter cut": {"shape": (2, 4), "cut_drafter": True},
+    "GPTs": {"gpt": True},
+    "GPTs, 2x4": {"gpt": True, "shape": (2, 4)},
 }
 
 

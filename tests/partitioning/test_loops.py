@@ -27,8 +27,10 @@ def decodes(pair_folder, tmp_path_factory):
 @pytest.mark.parametrize("mesh", MESHES)
 def test_tokens_lengths_and_records_are_those_of_one_device(decodes, mesh):
     """Five rows, so that the axis `data` never divides them."""
-    ours = decodes[mesh]["result"]
-    one = decodes["one device"]["result"]
+    assert_same(decodes[mesh]["result"], decodes["one device"]["result"])
+
+
+def assert_same(ours, one):
     np.testing.assert_array_equal(ours.tokens, one.tokens)
     np.testing.assert_array_equal(ours.lengths, one.lengths)
     assert ours.num_steps == one.num_steps
@@ -45,6 +47,21 @@ def test_the_rows_are_unlike_and_guesses_stand_and_fall(decodes):
     assert set(one.lengths.tolist()) >= {7, 12}
     accepted = one.infos.num_accepted
     assert accepted.max() >= 2 and (accepted < one.infos.gamma).any()
+
+
+def test_gpts_with_prompts_of_unlike_lengths_decode_the_same_on_a_mesh(decodes):
+    one = decodes["GPTs"]["result"]
+    assert len({tuple(row) for row in one.tokens.tolist()}) == len(one.tokens)
+    assert one.infos.num_accepted.max() >= 1
+    assert_same(decodes["GPTs, 2x4"]["result"], one)
+    sums = {
+        shape
+        for kind, arrays, in_loop in decodes["GPTs, 2x4"]["run"]
+        for _, shape in arrays
+        if in_loop and kind == "all-reduce" and len(shape) > 1
+    }
+    # Dealt out over `data`, five rows are six, three on each.
+    assert sums == {(3 * (G + 1), 32)}
 
 
 def test_a_cut_target_sums_after_each_product_by_rows_and_gathers_logits(decodes):

@@ -3,10 +3,12 @@
 import pytest
 
 from specdec_jax.errors import SettingsError
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.mesh import choose_mesh, default_shape, step_bytes
 
 SMALL = T5Config(32100, 32128, 512, 6, 64, 1024, 8, 8)
+GPT = GPTConfig(8000, 8064, 768, 12, 64, 3072, 12, 128)
 XXL = T5Config(32100, 32128, 4096, 64, 64, 10240, 24, 24)
 
 
@@ -23,6 +25,7 @@ def test_large_targets_are_cut_and_small_ones_are_not():
     assert default_shape(8, XXL) == (1, 8)
     assert default_shape(8, SMALL) == (8, 1)
     assert default_shape(1, XXL) == (1, 1)
+    assert default_shape(8, GPT) == (8, 1)
 
 
 @pytest.mark.parametrize("heads, devices, model", [(60, 8, 4), (64, 6, 2), (7, 8, 1)])
@@ -34,6 +37,8 @@ def test_only_what_divides_devices_and_sizes_is_chosen(heads, devices, model):
 def test_a_step_reads_the_weights_that_it_multiplies_with():
     layer = 6 * 512 * 384 + 3 * 512 * 1024  # of cross-attention only query and output
     assert step_bytes(SMALL) == 2 * (8 * layer + 512 * 32128)
+    layer = 4 * 768 * 768 + 2 * 768 * 3072
+    assert step_bytes(GPT) == 2 * (12 * layer + 768 * 8064)
 
 
 @pytest.mark.parametrize("shape", ["fast", (2,), (1, 2, 3), (0, 1), (1.5, 1), 8])

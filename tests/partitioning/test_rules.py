@@ -9,6 +9,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 from specdec_jax.axes import constrain, constrained_by
 from specdec_jax.checkpoints.weights import parameter_shapes
 from specdec_jax.errors import SettingsError
+from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.packing import packed_parts
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.rules import layout_of, parameter_axes
@@ -20,6 +21,7 @@ V1_0 = dataclasses.replace(
     logits_via_embedding=True,
     shared_relative_bias=False,
 )
+GPT = GPTConfig(60, 64, 32, 8, 4, 64, 1, 48)
 MESH = AbstractMesh((2, 4), ("data", "model"))
 ATTENTION = "decoder/layers_0/encoder_decoder_attention"
 MLP = "encoder/layers_0/mlp"
@@ -30,7 +32,7 @@ def specs(config, cut=True):
     layout = layout_of(config, MESH, cut)
     shapes = parameter_shapes(config)
     packed = {
-        name: (shapes[parts[0]][0], len(parts), *shapes[parts[0]][1:])
+        name: (*shapes[parts[0]][:-1], len(parts), shapes[parts[0]][-1])
         for name, parts in packed_parts(shapes).items()
         if len(parts) > 1
     }
@@ -62,6 +64,20 @@ def test_products_are_cut_by_columns_and_then_by_rows(config):
         assert found[f"{MLP}/wi/kernel"] == columns
         assert found["decoder/layers_0/relpos_bias/rel_embedding"] == rows
         assert table == rows
+
+
+def test_biases_of_a_gpt_lie_where_their_products_do():
+    found = specs(GPT)
+    layer, cut, whole = "decoder/layers_0", ("model",), (None,)
+    for name in ("query", "key", "value"):
+        assert found[f"{layer}/self_attention/{name}/bias"] == PartitionSpec(*cut)
+    packed = f"{layer}/self_attention/query_and_key_and_value"
+    assert found[f"{packed}/kernel"] == PartitionSpec(None, None, "model")
+    assert found[f"{packed}/bias"] == PartitionSpec(None, "model")
+    assert found[f"{layer}/mlp/wi/bias"] == PartitionSpec(*cut)
+    for name in ("self_attention/out", "mlp/wo", "pre_mlp_layer_norm"):
+        assert found[f"{layer}/{name}/bias"] == PartitionSpec(*whole)
+    assert found["position_embedder/embedding"] == PartitionSpec(None, None)
 
 
 def test_a_model_that_is_not_cut_is_whole_on_every_device():
