@@ -25,12 +25,12 @@ from specdec_jax.decoding.contracts import Commit, Drafter, LanguageModel, Promp
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.decoding.state import at_index, prefill, slots_needed
+from specdec_jax.experiments.distributions import LENGTH_BUCKET
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import Warp, endorsed_by_argmax, standardize_rows
 from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree
 
-LENGTH_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
 DECIMALS = 6  # of what is kept of a float32
 
 
@@ -41,6 +41,7 @@ class Scores:
 
     rates: Float32[Array, "B T K"]  # sum_x min(p/l, q), 0 where there is no guess
     stands: Float32[Array, "B T"]  # min(1, q/p) of the token that came
+    rejection: Float32[Array, "B T"]  # sum_x p min_x' q/p, of rejection sampling
     guessed: Bool[Array, "B T"]
 
 
@@ -55,11 +56,14 @@ class Acceptance:
         min(1, q(y)/p(y)). Its mean over y is the rate at l = 1. Given an output,
         guesses stand independently of each other with these chances, so that what the
         loop needs for it follows from them exactly (`theory.expected_runs_along`).
+      rejection: [T], the chance that a guess would pass rejection sampling (A.2), never
+        above the rate at l = 1; 0 where there is no guess.
       guessed: [T], whether the drafter makes a guess there.
     """
 
     rates: np.ndarray
     stands: np.ndarray
+    rejection: np.ndarray
     guessed: np.ndarray
 
 
@@ -111,6 +115,7 @@ def score(
         scores = Scores(
             rates=jnp.where(guessed[:, None], rates, 0.0),
             stands=jnp.where(guessed, _ratio_at(token_b, p, q), 0.0),
+            rejection=jnp.where(guessed, _least_ratio(p, q), 0.0),
             guessed=guessed,
         )
         return drafter.commit(state, commit), scores
@@ -139,7 +144,7 @@ def along_outputs(
       leniences: K of them, whatever the settings' own is.
 
     Yields:
-      One for each output, in order, rounded to `DECIMALS` places.
+      One for each output, in order; rates are rounded to `DECIMALS` places.
     """
     job = prepare_tokens(pair, inputs, settings, 0, "autoregressive")
     rows = job.prompt.lengths.shape[0]  # a mesh may need more than were asked for
@@ -154,15 +159,39 @@ def along_outputs(
         job.rows.warp,
         jnp.asarray(leniences, jnp.float32),
     )
-    rates, stands = (
-        np.asarray(x, np.float64).round(DECIMALS) for x in (scores.rates, scores.stands)
-    )
-    guessed = np.asarray(scores.guessed)
+    kept = {
+        field.name: np.asarray(getattr(scores, field.name))
+        for field in dataclasses.fields(Acceptance)
+    }
+    for name in ("rates", "stands"):
+        kept[name] = kept[name].astype(np.float64).round(DECIMALS)
     for row, output in enumerate(outputs):
-        length = len(output)
-        yield Acceptance(
-            rates[row, :length], stands[row, :length], guessed[row, :length]
-        )
+        yield Acceptance(**{name: x[row, : len(output)] for name, x in kept.items()})
+
+
+def sample_outputs(
+    pair: Pair,
+    inputs: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    seed: int,
+    row_ids: Sequence[int],
+    leniences: Sequence[float] = (1.0,),
+) -> list[tuple[list[int], Acceptance]]:
+    """The target generates an output for each input, and the drafter is scored on it.
+
+    Args:
+      pair, inputs, settings, leniences: as in `along_outputs`.
+      seed, row_ids: of the draws, as in `generate`.
+
+    Returns:
+      For each input the tokens, EOS included, and how guesses fare along them.
+    """
+    job = prepare_tokens(pair, inputs, settings, seed, "autoregressive", row_ids)
+    result = job.decode()
+    lengths = np.asarray(result.lengths).tolist()
+    tokens = [row[:n] for row, n in zip(result.tokens.tolist(), lengths, strict=True)]
+    scored = along_outputs(pair, inputs, tokens, settings, leniences)
+    return list(zip(tokens, scored, strict=True))
 
 
 def _chances(p, q, guess, logits_bv, temperature, vocab_size, lenience):
@@ -179,3 +208,9 @@ def _ratio_at(token_b, p, q):
     p, q = (at_index(x, token_b) for x in (p, q))
     ratio = q / jnp.where(p > 0, p, 1.0)
     return jnp.where(p > 0, jnp.minimum(ratio, 1.0), 0.0)
+
+
+def _least_ratio(p, q):
+    """[B]: min q/p, over the ids that p has."""
+    ratio = jnp.where(p > 0, q / jnp.where(p > 0, p, 1.0), jnp.inf)
+    return jnp.min(ratio, axis=1)

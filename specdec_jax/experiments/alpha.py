@@ -18,10 +18,9 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments import betas
-from specdec_jax.experiments.acceptance import along_outputs
+from specdec_jax.experiments.acceptance import sample_outputs
 from specdec_jax.experiments.distributions import mean_with_interval
 from specdec_jax.experiments.records import RecordFile, environment
-from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.training.translation import progress_bar
 from specdec_jax.typing import Any
@@ -175,28 +174,24 @@ class AlphaRun:
         draws = range(start, start + self.config.batch_size)
         texts = [draw % len(self.inputs) for draw in draws]
         inputs = [self.inputs[text] for text in texts]
-        settings = self.config.settings(temperature)
-        job = prepare_tokens(
-            self.pair, inputs, settings, self.config.seed, "autoregressive", draws
-        )
-        result = job.decode()
-        lengths = np.asarray(result.lengths).tolist()
-        tokens = [
-            row[:n] for row, n in zip(result.tokens.tolist(), lengths, strict=True)
-        ]
-        scored = along_outputs(
-            self.pair, inputs, tokens, settings, self.config.leniences
+        sampled = sample_outputs(
+            self.pair,
+            inputs,
+            self.config.settings(temperature),
+            self.config.seed,
+            draws,
+            self.config.leniences,
         )
         return [
             {
                 "output": draw,
                 "text": text,
-                "tokens": row,
+                "tokens": tokens,
                 "rates": one.rates.T.tolist(),
                 "stands": one.stands.tolist(),
                 "guessed": one.guessed.astype(int).tolist(),
             }
-            for draw, text, row, one in zip(draws, texts, tokens, scored, strict=True)
+            for draw, text, (tokens, one) in zip(draws, texts, sampled, strict=True)
         ]
 
     def _summary(
@@ -211,12 +206,7 @@ class AlphaRun:
         guessed = np.concatenate([line["guessed"] for line in found]) > 0
         text = np.repeat([line["text"] for line in found], [len(one) for one in rates])
         values = np.concatenate(rates)
-        # No guess at all, as when nothing is found to copy: none stood.
-        alpha, interval = (
-            mean_with_interval(values[guessed], text[guessed])
-            if guessed.any()
-            else (0.0, (0.0, 1.0))
-        )
+        alpha, interval = mean_with_interval(values[guessed], text[guessed])
         record = {
             **self._identity(),
             "temperature": temperature,

@@ -42,7 +42,7 @@ B = len(PROMPTS)
 INPUTS = toys.random_inputs(4, B, PADDED)
 TOKENS = np.random.default_rng(5).integers(1, V, (B, T))
 LENIENCES = [1.0, 0.6, 0.2]
-CAP, REPEATS = 8, 1000
+CAP, REPEATS = 8, 400
 SIMILAR_TABLE = np.asarray(SIMILAR["table"], np.float64)[:, :, :V]
 
 
@@ -60,7 +60,10 @@ def scored(drafter, params, prompts=PROMPTS, tokens=TOKENS):
         warp,
         jnp.asarray(LENIENCES),
     )
-    return [np.asarray(x) for x in (scores.rates, scores.stands, scores.guessed)]
+    return [
+        np.asarray(x)
+        for x in (scores.rates, scores.stands, scores.rejection, scores.guessed)
+    ]
 
 
 def q_of(name, row, prefix):
@@ -85,7 +88,7 @@ def q_of(name, row, prefix):
 )
 def test_rates_are_the_overlaps_after_each_prefix(name):
     """Rows of unlike prompts, inputs and warps; leniences at every temperature."""
-    rates, stands, guessed = scored(*DRAFTERS[name])
+    rates, stands, rejection, guessed = scored(*DRAFTERS[name])
     for row, (prompt, warp) in enumerate(zip(PROMPTS, WARPS, strict=True)):
         add = np.asarray(INPUTS)[row, :V]
         for t in range(T):
@@ -95,8 +98,11 @@ def test_rates_are_the_overlaps_after_each_prefix(name):
             q = q_of(name, row, prefix)
             assert guessed[row, t] == (q is not None)
             if q is None:
-                assert stands[row, t] == 0 and not rates[row, t].any()
+                assert stands[row, t] == rejection[row, t] == 0
+                assert not rates[row, t].any()
                 continue
+            passed = min(q[x] / p[x] for x in np.flatnonzero(p))
+            assert rejection[row, t] == pytest.approx(passed, abs=1e-5)
             came = min(1, q[token] / p[token]) if p[token] > 0 else 0
             assert stands[row, t] == pytest.approx(came, abs=1e-5)
             for k, lenience in enumerate(LENIENCES):

@@ -107,7 +107,7 @@ def test_alpha_is_the_mean_overlap_of_what_the_models_say(measured, tiny_pair):
 
 
 def test_a_second_run_measures_nothing(measured, tiny_pair, monkeypatch):
-    monkeypatch.delattr(alpha_module, "along_outputs")
+    monkeypatch.delattr(alpha_module, "sample_outputs")
     before = measured.read_bytes(), outputs_path(measured).read_bytes()
     assert run(tiny_pair, measured) == []
     assert before == (measured.read_bytes(), outputs_path(measured).read_bytes())
