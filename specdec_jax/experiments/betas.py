@@ -28,7 +28,7 @@ def describe(betas: Sequence[np.ndarray]) -> dict[str, Any]:
     longest = max(map(len, betas))
     counts = np.array([sum(len(one) > t for one in betas) for t in range(longest)])
     sums = sum(np.pad(one, (0, longest - len(one))) for one in betas)
-    histogram, _ = np.histogram(np.concatenate(betas), BINS, (0.0, 1.0 + 1e-9))
+    histogram, _ = np.histogram(np.concatenate(betas), BINS, (0.0, 1.0))
     return {
         "beta_by_position": _short(sums / counts),
         "outputs_by_position": counts.tolist(),

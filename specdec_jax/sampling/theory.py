@@ -16,6 +16,7 @@ from specdec_jax.typing import Array
 
 Numbers = int | float | np.number | np.ndarray | Array
 Distribution = Sequence | np.ndarray | Array
+Rates = Distribution  # one number a token
 Answer = float | np.ndarray
 
 
@@ -97,7 +98,7 @@ def expected_runs(alpha: float, gamma: int, length: int) -> float:
     return expected_runs_along([float(_alpha(alpha))] * int(length), gamma)
 
 
-def expected_runs_along(rates: Sequence[float] | np.ndarray, gamma: int) -> float:
+def expected_runs_along(rates: Rates, gamma: int) -> float:
     """E[target runs] of one output, a rate for each of its tokens: no i.i.d. here.
 
     rates[t] is the chance that a guess made at token t stands, given the output. With

@@ -165,7 +165,7 @@ def looped(name):
     drafter, params = DRAFTERS[name]
     pair = PairParams(TARGET, params)
     rows = REPEATS * len(GROUPS)
-    inputs = jnp.repeat(toys.random_inputs(9, 10, PADDED), rows // 10, axis=0)
+    inputs = toys.random_inputs(9, rows, PADDED)
     gammas, temperatures = np.tile(GROUPS, (REPEATS, 1)).T
     settings = DecodeSettings(
         gamma=gammas.astype(int), temperature=temperatures, max_new_tokens=CAP
@@ -247,7 +247,7 @@ def test_the_loops_alpha_is_the_mean_rate_on_the_targets_outputs(name, temperatu
     tested = (place < lengths[:, None]) & guessed & (place < CAP - 1)
     foretold, other = mean_with_interval(rates[tested], np.nonzero(tested)[0])
     half = np.hypot(*(np.subtract(high, low) / 2 for low, high in (interval, other)))
-    assert half < 0.05
+    assert half < 0.08
     # At temperature 0 both are of the same outputs.
     assert alpha == pytest.approx(foretold, abs=1e-6 + 2 * half * (temperature > 0))
 

@@ -45,8 +45,8 @@ def test_the_order_of_betas_matters():
 def test_the_best_gamma_of_long_alike_outputs_is_the_papers_with_v():
     v = {gamma: 1 + 0.1 * gamma for gamma in range(1, 9)}
     costs = CostModel(0.02, v)
-    expected = theory.best_gamma(0.8, 0.02, 8, [1.0, *v.values()])
-    assert costs.best_gamma([np.full(400, 0.8)]) == expected == 3
+    expected = theory.best_gamma(0.8, 0.02, 8, np.array([1.0, *v.values()]))
+    assert costs.best_gamma([np.full(400, 0.8)]) == expected == 5
     dear = CostModel(0.9, dict.fromkeys(v, 2.0))
     assert dear.best_gamma([np.full(400, 0.5)]) == 0
 

@@ -228,8 +228,8 @@ def test_runs_along_known_rates_literal_values():
     assert theory.expected_runs_along([1, 0, 1], 1) == 2
     assert theory.expected_runs_along([0, 1, 0], 1) == 2
     assert theory.expected_runs_along([1, 1, 0, 1], 2) == 2
-    assert theory.expected_runs_along([1, 0, 0, 1], 3) == 2
-    # One run if both guesses stand or only the second would be missed, and so on.
+    assert theory.expected_runs_along([1, 0, 0, 1], 3) == 3
+    # One run if the first guess stands, else two; and so on, three tokens deep.
     assert theory.expected_runs_along([0.5, 0.5], 1) == pytest.approx(1.5)
     assert theory.expected_runs_along([0.25, 0.5, 0.9], 2) == pytest.approx(
         1 + 0.25 * 0.5 + 0.75 * (1 + 0.5)
