@@ -11,12 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from specdec_jax import gin_bindings, load_pair
-from specdec_jax.data.text import read_lines
 from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
 from specdec_jax.experiments.records import RecordFile
-from specdec_jax.experiments.task_run import TaskRun
-from specdec_jax.generate import encode
-from specdec_jax.pair import ASSETS
 
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
 _INPUT = flags.DEFINE_string(
@@ -35,6 +31,7 @@ COLUMNS = {
     "c": "c",
     "verify_cost": "v",
     "predicted_speedup": "predicted",
+    "beta_predicted_speedup": "by β",
     "speedup": "measured",
     "measured_over_predicted": "quotient",
     "tokens_per_second": "tok/s",
@@ -42,19 +39,10 @@ COLUMNS = {
 }
 
 
-def _read_inputs(pair):
-    if gin_bindings.is_bound("TaskRun.task") and not _INPUT.value:
-        run = gin_bindings.configured(TaskRun)(pair=pair)
-        rows = run.task.examples(run.split, _LIMIT.value)
-        return [row.inputs for row in rows]
-    texts = read_lines(_INPUT.value or ASSETS / "eval_sentences.en.txt")
-    return encode(pair, texts[: _LIMIT.value])
-
-
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
     pair = gin_bindings.configured(load_pair)()
-    inputs = _read_inputs(pair)
+    inputs = gin_bindings.inputs_to_measure(pair, _INPUT.value, _LIMIT.value)
     config = gin_bindings.configured(BenchmarkConfig)()
     records = RecordFile(_OUT.value) if _OUT.value else None
     done = list(records or [])
@@ -70,7 +58,9 @@ def main(_):
         )
     table = Table(*COLUMNS.values(), box=box.SIMPLE)
     for record in done:
-        table.add_row(*(f"{record[key]:.3g}" for key in COLUMNS))
+        # Older records lack what was added since.
+        values = (record.get(key) for key in COLUMNS)
+        table.add_row(*("–" if x is None else f"{x:.3g}" for x in values))
     console.print(table)
 
 

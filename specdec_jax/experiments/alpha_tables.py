@@ -5,6 +5,8 @@ from specdec_jax.experiments.evidence import COMMANDS, Evidence, Found
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from specdec_jax.sampling import theory
 
+BETA_LAGS = (1, 2, 4)
+
 
 def table_3(evidence: Evidence) -> list[Table]:
     """Alpha of drafters, by temperature: the paper's, then those of the pairs here."""
@@ -38,7 +40,8 @@ def table_3(evidence: Evidence) -> list[Table]:
         "independent.",
     )
     title = "Table 3: α = E[Σ min(p, q)] on tokens that the target made"
-    return [Table(title, columns, rows, notes, Source.of(found, COMMANDS["alpha"]))]
+    table = Table(title, columns, rows, notes, Source.of(found, COMMANDS["alpha"]))
+    return [table, _betas([one for one in found if one.get("beta_autocorrelation")])]
 
 
 def table_5(evidence: Evidence) -> list[Table]:
@@ -75,6 +78,39 @@ def rejection(evidence: Evidence) -> list[Table]:
     )
     title = "Appendix A.2: speculative against rejection sampling"
     return [Table(title, columns, rows, notes, Source.of(found, COMMANDS["reproduce"]))]
+
+
+def _betas(found: list[Found]) -> Table:
+    """How beta varies along outputs, and what that does to the tokens of a run."""
+    rows = [
+        (
+            *(one["pair"], one["drafter"], one["temperature"], one["guessed"]),
+            *(one["beta_by_position"][0], one["alpha_of_all_tokens"]),
+            *(one["beta_autocorrelation"][lag - 1] for lag in BETA_LAGS),
+            *(one["gammas"][-1], one["tokens_per_run"][-1]),
+            one["tokens_per_run_iid"][-1],
+        )
+        for one in found
+        if one.get("gammas")
+    ]
+    columns = (
+        *(Column("pair"), Column("M_q"), Column("T", format="g")),
+        Column("tokens with a guess", Kind.MEASURED, ".0%"),
+        Column("β, first token", Kind.MEASURED),
+        Column("β, all tokens", Kind.MEASURED),
+        *(Column(f"correlation, lag {lag}", Kind.MEASURED) for lag in BETA_LAGS),
+        Column("γ", format="d"),
+        Column("tokens a run", Kind.PREDICTED),
+        Column("the same, i.i.d.", Kind.PREDICTED),
+    )
+    notes = (
+        "Theorem 3.8 takes β as independent and alike at all tokens. The correlation "
+        "is of β with itself so many tokens later; where there is no guess β is 0.",
+        "Tokens a run: from the chance that a guess stands at each token of these very "
+        "outputs; and for outputs of the same lengths, if all had the mean chance.",
+    )
+    title = "How β varies along the target's outputs"
+    return Table(title, columns, rows, notes, Source.of(found, COMMANDS["alpha"]))
 
 
 def _at_temperature_1(evidence: Evidence) -> Table:

@@ -1,7 +1,8 @@
 """Speculative decoding against its baseline, measured in one process, interleaved.
 
 For every gamma and temperature: tokens per second of both, alpha by both estimators,
-the costs c and v, the speedup predicted from them, and the measured one.
+the costs c and v, the speedup predicted from them (once as if beta were i.i.d., and
+once from the betas along the baseline's outputs), and the measured one.
 """
 
 import dataclasses
@@ -13,12 +14,16 @@ from rich import progress
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.errors import SettingsError
+from specdec_jax.experiments.acceptance import along_outputs
 from specdec_jax.experiments.cost import CostMeter, predict_speedup, timed
+from specdec_jax.experiments.prediction import CostModel
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Any
+
+SCORED = 8  # baseline outputs scored together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +98,11 @@ def benchmark(
             )
             runs = _measure(pair, inputs, temperature, gammas, config, meter, tick)
         costs = meter.costs()
+        stands = _score_baseline(pair, inputs, temperature, runs[0], config)
         for gamma in gammas:
             record = _record(pair, inputs, temperature, gamma, runs, costs, config)
+            record |= _predicted_from_betas(stands, gamma, CostModel.of(costs))
+            record |= environment()
             if records is not None:
                 records.append(record)
             yield record
@@ -107,10 +115,12 @@ class _Run:
     Attributes:
       seconds: whole decodes: encode, prefill and loop.
       stats: a row a sentence.
+      outputs: the tokens of each round's sentences.
     """
 
     seconds: list[float] = dataclasses.field(default_factory=list)
     stats: list[DecodeStats] = dataclasses.field(default_factory=list)  # all rows
+    outputs: list[list[list[int]]] = dataclasses.field(default_factory=list)
 
     @property
     def tokens_per_second(self) -> np.ndarray:
@@ -123,7 +133,7 @@ def _measure(pair, inputs, temperature, gammas, config, meter, tick) -> dict[int
     runs = {gamma: _Run() for gamma in (0, *gammas)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
     for round_ in range(rounds):
-        seconds, stats = ({gamma: [] for gamma in runs} for _ in range(2))
+        seconds, stats, outputs = ({gamma: [] for gamma in runs} for _ in range(3))
         for i, tokens in enumerate(inputs):
             for gamma in runs:
                 settings = DecodeSettings(
@@ -136,7 +146,10 @@ def _measure(pair, inputs, temperature, gammas, config, meter, tick) -> dict[int
                 )
                 elapsed, state = timed(lambda: job.run(job.begin()))  # noqa: B023
                 seconds[gamma].append(elapsed)
-                stats[gamma].append(statistics(job.finish(state)))
+                result = job.finish(state)
+                stats[gamma].append(statistics(result))
+                length = int(result.lengths[0])
+                outputs[gamma].append(np.asarray(result.tokens)[0, :length].tolist())
             if round_:
                 measured = (round_ - 1) * len(inputs) + i + 1
                 due = config.cost_rounds * measured // (config.repeats * len(inputs))
@@ -146,7 +159,40 @@ def _measure(pair, inputs, temperature, gammas, config, meter, tick) -> dict[int
         for gamma, run in runs.items() if round_ else ():
             run.seconds.append(sum(seconds[gamma]))
             run.stats.append(DecodeStats.stacked(stats[gamma]))
+            run.outputs.append(outputs[gamma])
     return runs
+
+
+def _score_baseline(pair, inputs, temperature, run, config) -> list[np.ndarray]:
+    """`Acceptance.stands` along the baseline's outputs, when all is timed.
+
+    At temperature 0 all rounds have the same outputs.
+    """
+    settings = DecodeSettings(
+        temperature=temperature, max_new_tokens=config.max_new_tokens
+    )
+    stands = []
+    for outputs in run.outputs if temperature else run.outputs[:1]:
+        for start in range(0, len(inputs), SCORED):
+            rows = slice(start, start + SCORED)
+            along = along_outputs(pair, inputs[rows], outputs[rows], settings)
+            stands += [one.stands for one in along]
+    return stands
+
+
+def _predicted_from_betas(
+    stands: Sequence[np.ndarray], gamma: int, costs: CostModel
+) -> dict[str, Any]:
+    """What the betas along the baseline's outputs foretell of a gamma.
+
+    The best gamma is one for all gammas of the run, and no higher than the highest.
+    """
+    runs = sum(theory.expected_runs_along(one, gamma) for one in stands)
+    return {
+        "beta_tokens_per_target_run": sum(map(len, stands)) / runs,
+        "beta_predicted_speedup": costs.predict(stands, gamma),
+        "best_gamma": costs.best_gamma(stands),
+    }
 
 
 def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, Any]:
@@ -186,7 +232,6 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
         "baseline_tokens_per_second": float(np.median(baseline)),
         "baseline_tokens_per_second_spread": _spread(baseline),
         "target_step_ms": 1e3 * step,
-        **environment(),
     }
 
 

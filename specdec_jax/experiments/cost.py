@@ -209,10 +209,23 @@ def predict_speedup(
     """
     distinct, counts = np.unique(lengths, return_counts=True)
     runs = [theory.expected_runs(alpha, gamma, n) for n in distinct.tolist()]
-    outputs = counts.sum()
-    baseline = outputs * fixed_costs[0] + np.dot(counts, distinct)
-    ours = outputs * fixed_costs[1] + np.dot(counts, runs) * (gamma * c + v)
-    return float(baseline / ours)
+    tokens, all_runs = np.dot(counts, distinct), np.dot(counts, runs)
+    return speedup_of_runs(
+        int(counts.sum()), int(tokens), float(all_runs), gamma * c + v, fixed_costs
+    )
+
+
+def speedup_of_runs(
+    outputs: int,
+    tokens: int,
+    runs: float,
+    step: float,
+    fixed_costs: tuple[float, float],
+) -> float:
+    """(outputs e + tokens) / (outputs e' + runs step), all in target steps."""
+    return (outputs * fixed_costs[0] + tokens) / (
+        outputs * fixed_costs[1] + runs * step
+    )
 
 
 def timed(program: Callable[[], LoopState]) -> tuple[float, LoopState]:

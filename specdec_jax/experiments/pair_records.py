@@ -7,21 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.experiments import paper
-from specdec_jax.experiments.distributions import (
-    acceptance_rates,
-    collect_distributions,
-    mean_with_interval,
-)
+from specdec_jax.experiments.acceptance import sample_outputs
+from specdec_jax.experiments.alpha import drafter_name
+from specdec_jax.experiments.distributions import mean_with_interval
 from specdec_jax.experiments.evidence import PROGRAM
 from specdec_jax.experiments.explained_trace import explain
 from specdec_jax.experiments.records import RecordFile, environment
+from specdec_jax.generate import encode
 from specdec_jax.pair import Pair
-from specdec_jax.sampling import theory
 from specdec_jax.training.translation import progress_bar
 from specdec_jax.typing import Any
 
 TEMPERATURES = (0.0, 0.5, 1.0)
+BATCH = 24
 
 
 def record_alphas(
@@ -30,7 +30,7 @@ def record_alphas(
     """Alpha for each of the paper's leniences, and rejection sampling's (A.2, A.5).
 
     Args:
-      pair: whose drafter has a network.
+      pair: a target and any drafter.
       texts: the target generates an output for each; alpha is a mean over all tokens.
       seed: of the draws.
       records: appended to, a record for each temperature and lenience, and one of
@@ -97,11 +97,6 @@ def record_traces(
             bar.update(task, advance=1)
 
 
-def drafter_name(pair: Pair) -> str:
-    """How records call a drafter: "neural" for a `NeuralDrafter`."""
-    return type(pair.drafter).__name__.removesuffix("Drafter").lower()
-
-
 def _wanted(temperature: float) -> list[float | None]:
     """The leniences, and None for rejection sampling, which is one-hot at 0."""
     return [*paper.LENIENCES, *([None] if temperature else [])]
@@ -115,20 +110,21 @@ def _measure(
     seed: int,
 ) -> list[dict[str, Any]]:
     """A record for each lenience; None is rejection sampling."""
-    rates: dict[float | None, list] = {lenience: [] for lenience in (*wanted, 1.0)}
-    sequences = []
-    for batch in collect_distributions(pair, texts, temperature=temperature, seed=seed):
-        sequences.append(batch.sequence)
-        for lenience, values in rates.items():
-            values.append(
-                np.asarray(theory.rejection_sampling_acceptance(batch.p, batch.q))
-                if lenience is None
-                else acceptance_rates(batch.p, batch.q, temperature, lenience)
-            )
-    sequence = np.concatenate(sequences)
+    leniences, settings = paper.LENIENCES, DecodeSettings(temperature=temperature)
+    inputs, sampled = encode(pair, texts), []
+    for start in range(0, len(inputs), BATCH):
+        rows = inputs[start : start + BATCH]
+        places = range(start, start + len(rows))
+        sampled += sample_outputs(pair, rows, settings, seed, places, leniences)
+    scored = [one for _, one in sampled]
+    guessed = np.concatenate([one.guessed for one in scored])
+    sequence = np.repeat(np.arange(len(scored)), [len(one.guessed) for one in scored])
+    rates = np.concatenate([one.rates for one in scored])
+    values = dict(zip(leniences, rates.T, strict=True))
+    values[None] = np.concatenate([one.rejection for one in scored])
     found = {
-        lenience: mean_with_interval(np.concatenate(values), sequence)
-        for lenience, values in rates.items()
+        lenience: mean_with_interval(one[guessed], sequence[guessed])
+        for lenience, one in values.items()
     }
     return [
         {"temperature": temperature, "tokens": len(sequence)}

@@ -16,6 +16,7 @@ from specdec_jax.typing import Array
 
 Numbers = int | float | np.number | np.ndarray | Array
 Distribution = Sequence | np.ndarray | Array
+Rates = Distribution  # one number a token
 Answer = float | np.ndarray
 
 
@@ -94,15 +95,31 @@ def expected_runs(alpha: float, gamma: int, length: int) -> float:
     expected_runs(.8, 3, 16) is 5.82, to 16 / expected_tokens(.8, 3) = 5.42.
     """
     _check(length >= 0 and length == int(length), "length must be whole, >= 0", length)
-    alpha, gamma = float(_alpha(alpha)), float(_gamma(gamma))
+    return expected_runs_along([float(_alpha(alpha))] * int(length), gamma)
+
+
+def expected_runs_along(rates: Rates, gamma: int) -> float:
+    """E[target runs] of one output, a rate for each of its tokens: no i.i.d. here.
+
+    rates[t] is the chance that a guess made at token t stands, given the output. With
+    R(t) runs left at token t, none past the end, and g = gamma,
+      R(t) = 1 + sum_{k<g} a_t .. a_{t+k-1} (1 - a_{t+k}) R(t+k+1)
+               + a_t .. a_{t+g-1} R(t+g+1).
+    expected_runs_along([1, 0, 1], 1) is 2: the first guess stands and the second token
+    comes with it; then one more run.
+    """
+    rates, gamma = np.asarray(rates, float), float(_gamma(gamma))
+    _check(np.all((rates >= 0) & (rates <= 1)), "rates must be in [0, 1]", rates)
     _check(np.isfinite(gamma), "gamma must be finite", gamma)
-    gamma, length = int(gamma), int(length)
-    chances = [alpha**k * (1 - alpha) for k in range(gamma)] + [alpha**gamma]
-    runs = [0.0] * (length + 1)
-    for m in range(1, length + 1):
-        left = (runs[max(0, m - k - 1)] for k in range(gamma + 1))
-        runs[m] = 1 + sum(p * r for p, r in zip(chances, left, strict=True))
-    return runs[length]
+    rates, gamma = rates.tolist(), int(gamma)
+    runs = [0.0] * (len(rates) + gamma + 2)
+    for t in reversed(range(len(rates))):
+        runs[t], stand = 1.0, 1.0
+        for k, rate in enumerate(rates[t : t + gamma]):
+            runs[t] += stand * (1 - rate) * runs[t + k + 1]
+            stand *= rate
+        runs[t] += stand * runs[t + gamma + 1]
+    return runs[0]
 
 
 def speedup(alpha: Numbers, gamma: Numbers, c: Numbers, v: Numbers = 1.0) -> Answer:
@@ -131,8 +148,9 @@ def operations(alpha: Numbers, gamma: Numbers, c_hat: Numbers) -> Answer:
 def best_gamma(alpha: Numbers, c: Numbers, max_gamma: int, v: Numbers = 1.0) -> int:
     """The gamma in 0..max_gamma of the largest `speedup`; of equals the smallest.
 
-    best_gamma(.9, .05, 64) is 13. 0 says: do not speculate. All arguments
-    are scalars.
+    best_gamma(.9, .05, 64) is 13. 0 says: do not speculate. Arguments are scalars, but
+    for v, which may also be max_gamma + 1 numbers: a pass over 1, 2, ... tokens. With
+    v = 1 + .2 gamma, best_gamma(.9, .05, 64, v) is 6.
     """
     _check(max_gamma >= 0, "max_gamma must be >= 0", max_gamma)
     return int(np.argmax(speedup(alpha, np.arange(max_gamma + 1), c, v)))

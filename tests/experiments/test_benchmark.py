@@ -22,6 +22,9 @@ KEYS = {
     "c",
     "verify_cost",
     "predicted_speedup",
+    "beta_predicted_speedup",
+    "beta_tokens_per_target_run",
+    "best_gamma",
     "speedup",
     "tokens_per_second",
     "baseline_tokens_per_second",
@@ -69,6 +72,22 @@ def test_the_prediction_is_made_of_what_was_measured(records):
         assert r["measured_over_predicted"] == pytest.approx(quotient)
         low, high = r["speedup_spread"]
         assert low <= r["speedup"] <= high
+
+
+def test_betas_foretell_the_tokens_of_a_run_exactly_at_temperature_0(records):
+    """Above it they are of other draws than the loop's."""
+    for r in records:
+        if r["temperature"] == 0:
+            measured = pytest.approx(r["tokens_per_target_run"])
+            assert r["beta_tokens_per_target_run"] == measured
+        assert 1 <= r["beta_tokens_per_target_run"] <= r["gamma"] + 1
+        baseline, ours = r["fixed_costs"]
+        tokens = 8.0  # of every output
+        runs = tokens / r["beta_tokens_per_target_run"]
+        step = r["gamma"] * r["c"] + r["verify_cost"]
+        expected = (baseline + tokens) / (ours + runs * step)
+        assert r["beta_predicted_speedup"] == pytest.approx(expected)
+        assert 0 <= r["best_gamma"] <= 3
 
 
 def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path):

@@ -22,7 +22,14 @@ def evidence(tmp_path):
     """A roofline and a benchmark of one of the paper's lines, and a pair's records."""
     line = records.write(
         tmp_path / "ende_small_t0.jsonl",
-        records.benchmark(pair="big + small", gamma=7, speedup=3.11, alpha=0.74),
+        records.benchmark(
+            pair="big + small",
+            gamma=7,
+            speedup=3.11,
+            alpha=0.74,
+            beta_predicted_speedup=3.21,
+            best_gamma=6,
+        ),
     )
     others = records.write(
         tmp_path / "others.jsonl",
@@ -116,6 +123,7 @@ def test_a_line_has_its_own_roofline_and_benchmark(evidence):
     table = paper_tables.table_4(evidence)[0]
     assert column(table, "c", Kind.ROOFLINE)[0] == "0.03"
     assert column(table, "v", Kind.MEASURED)[0] == "1.20"
+    assert column(table, "Exp, by β", Kind.PREDICTED) == ["3.21", *["–"] * 11]
 
 
 def test_all_rooflines_are_listed(evidence):
@@ -135,10 +143,14 @@ def test_speeds_of_the_pairs_at_hand(evidence):
     assert column(table, "Theorem 3.8", Kind.PREDICTED)[0] == "2.03"
     assert column(table, "measured / predicted", Kind.KEY)[0] == "0.94"
     assert column(table, "rounds", Kind.MEASURED)[0] == "1.40–1.55"
+    # Records that are older do not tell.
+    assert column(table, "speed, by β", Kind.PREDICTED) == ["–", "–", "3.21"]
+    assert column(table, "best γ, by β", Kind.PREDICTED) == ["–", "–", "6"]
 
 
 def test_alphas_of_the_pairs_at_hand_stand_below_the_papers(evidence):
-    (table,) = alpha_tables.table_3(evidence)
+    table, betas = alpha_tables.table_3(evidence)
+    assert betas.rows == []
     heads, *rows = table.cells()
     assert heads[2:] == [
         *("α, T 0 (paper)", "α, T 1 (paper)"),
@@ -151,6 +163,26 @@ def test_alphas_of_the_pairs_at_hand_stand_below_the_papers(evidence):
         ["a_pair", "bigram, top-40", *["–"] * 4, "0.20", interval, "1000"],
         ["a_pair", "neural", "–", "–", "0.75", interval, "0.61", interval, "1000"],
     ]
+
+
+def test_how_beta_varies_stands_below_alpha(tmp_path):
+    told = {
+        "guessed": 0.5,
+        "alpha_of_all_tokens": 0.4,
+        "beta_by_position": [0.3, 0.5],
+        "beta_autocorrelation": [0.2, 0.1, 0.05, None],
+        "gammas": [1, 4],
+        "tokens_per_run": [1.25, 1.5],
+        "tokens_per_run_iid": [1.3, 1.6],
+    }
+    path = tmp_path / "alpha.jsonl"
+    records.write(path, records.alpha(**told), records.alpha(**told, lenience=0.5))
+    table = alpha_tables.table_3(Evidence.read([path]))[1]
+    assert table.cells()[1:] == [
+        ["a_pair", "neural", "1", "50%", "0.30", "0.40"]
+        + ["0.20", "0.10", "–", "4", "1.50", "1.60"]
+    ]
+    assert "measure_alpha.py" in table.sources[0].command
 
 
 def test_the_oracle_against_the_best_fixed_gamma():

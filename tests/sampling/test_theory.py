@@ -222,3 +222,48 @@ def test_runs_of_a_finite_output_limits():
     # Long outputs come to equation 1.
     long = 4000 / theory.expected_runs(0.8, 4, 4000)
     assert long == pytest.approx(theory.expected_tokens(0.8, 4), rel=1e-3)
+
+
+def test_runs_along_known_rates_literal_values():
+    assert theory.expected_runs_along([1, 0, 1], 1) == 2
+    assert theory.expected_runs_along([0, 1, 0], 1) == 2
+    assert theory.expected_runs_along([1, 1, 0, 1], 2) == 2
+    assert theory.expected_runs_along([1, 0, 0, 1], 3) == 3
+    # One run if the first guess stands, else two; and so on, three tokens deep.
+    assert theory.expected_runs_along([0.5, 0.5], 1) == pytest.approx(1.5)
+    assert theory.expected_runs_along([0.25, 0.5, 0.9], 2) == pytest.approx(
+        1 + 0.25 * 0.5 + 0.75 * (1 + 0.5)
+    )
+    assert theory.expected_runs_along([], 3) == 0
+    assert theory.expected_runs_along([0.3, 0.7], 0) == 2
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 5])
+def test_runs_along_known_rates_equal_a_simulation(gamma):
+    rng = np.random.default_rng(gamma)
+    rates = rng.uniform(size=9)
+    stands = rng.random((20_000, len(rates))) < rates
+    runs = []
+    for row in stands.tolist():
+        place, count = 0, 0
+        while place < len(row):
+            accepted = (row[place : place + gamma] + [False]).index(False)
+            place, count = place + accepted + 1, count + 1
+        runs.append(count)
+    noise = np.std(runs) / np.sqrt(len(runs))
+    expected = theory.expected_runs_along(rates, gamma)
+    assert np.mean(runs) == pytest.approx(expected, abs=4 * noise)
+
+
+def test_the_best_gamma_where_wider_runs_cost_more():
+    v = 1 + 0.2 * np.arange(65)
+    assert theory.best_gamma(0.9, 0.05, 64, v) == 6
+    speeds = [theory.speedup(0.9, g, 0.05, v[g]) for g in range(65)]
+    assert int(np.argmax(speeds)) == 6
+    assert theory.best_gamma(0.9, 0.05, 64, 1 + 2.0 * np.arange(65)) == 0
+
+
+@pytest.mark.parametrize("rates", [[0.5, 1.1], [-0.1], [np.nan]])
+def test_rates_out_of_domain_are_named(rates):
+    with pytest.raises(ValueError, match="rates must be in"):
+        theory.expected_runs_along(rates, 2)

@@ -1,0 +1,64 @@
+"""Measures alpha on the target's own tokens, without speculative decoding.
+
+python scripts/measure_alpha.py --gin_file=configs/runs/demo_ende.gin --out=FILE.jsonl
+python scripts/measure_alpha.py --gin.load_pair.drafter=copying --out=FILE.jsonl
+
+A line a temperature and lenience goes to FILE.jsonl, and what they are made from to
+FILE.outputs.jsonl; a run that was stopped goes on.
+"""
+
+from absl import flags
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from specdec_jax import SettingsError, gin_bindings, load_pair
+from specdec_jax.experiments.alpha import AlphaConfig, AlphaRun
+from specdec_jax.experiments.records import RecordFile
+
+_OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
+_INPUT = flags.DEFINE_string(
+    "input",
+    None,
+    "sentences, one a line; if absent, those of the run file's task, or the packaged "
+    "evaluation sentences.",
+)
+_LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences only.")
+
+COLUMNS = {
+    "temperature": "T",
+    "top_k": "top-k",
+    "top_p": "top-p",
+    "lenience": "l",
+    "alpha": "α",
+    "alpha_interval": "95%",
+    "guessed": "guessed",
+    "tokens": "tokens",
+}
+
+
+def _shown(value):
+    if isinstance(value, list | tuple):
+        return "–".join(f"{x:.3f}" for x in value)
+    return str(value) if isinstance(value, int) else f"{value:.3g}"
+
+
+def main(_):
+    if not _OUT.value:
+        raise SettingsError("--out is missing")
+    gin_bindings.parse("configs/runs/demo_ende.gin")
+    pair = gin_bindings.configured(load_pair)()
+    inputs = gin_bindings.inputs_to_measure(pair, _INPUT.value, _LIMIT.value)
+    config = gin_bindings.configured(AlphaConfig)()
+    records = RecordFile(_OUT.value)
+    gin_bindings.save_operative_config(records.path)
+    for _ in AlphaRun(pair, inputs, config, records)():
+        pass
+    table = Table(*COLUMNS.values(), box=box.SIMPLE)
+    for record in records:
+        table.add_row(*(_shown(record[key]) for key in COLUMNS))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    gin_bindings.run_program(main)

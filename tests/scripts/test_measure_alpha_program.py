@@ -1,0 +1,47 @@
+"""The program as users run it: in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from specdec_jax.experiments.evidence import kind_of
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def measure(*args):
+    return subprocess.run(
+        [sys.executable, "scripts/measure_alpha.py", *map(str, args)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
+    out = tmp_path / "alpha.jsonl"
+    done = measure(
+        f"--gin.PAIR={pair_folder}",
+        "--gin.load_pair.drafter=repeat_last",
+        "--gin.AlphaConfig.tokens=20",
+        "--gin.AlphaConfig.temperatures=(1.0,)",
+        "--gin.AlphaConfig.max_new_tokens=6",
+        "--limit=2",
+        f"--out={out}",
+    )
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in out.open()]
+    assert [record["lenience"] for record in records] == [1.0, 0.5, 0.3, 0.1]
+    assert {kind_of(record) for record in records} == {"alpha"}
+    assert {record["drafter"] for record in records} == {"repeat_last"}
+    assert f"{records[0]['alpha']:.3g}" in done.stdout and "top-k" in done.stdout
+    assert (tmp_path / "alpha.outputs.jsonl").stat().st_size > 0
+    assert "AlphaConfig.tokens = 20" in (tmp_path / "alpha.gin").read_text()
+
+
+def test_a_missing_file_name_is_one_clear_line():
+    done = measure()
+    assert done.returncode == 1
+    assert done.stderr.strip() == "error: --out is missing"
