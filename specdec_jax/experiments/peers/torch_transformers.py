@@ -64,6 +64,9 @@ class TorchTransformers:
 
     def _load(self, folder: str) -> T5ForConditionalGeneration:
         model = T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        # `generate` makes a cache for as many layers as this says, which is the
+        # encoder's number; both stacks are built by now, from copies.
+        model.config.num_layers = model.config.num_decoder_layers
         return model.eval().to(self._device)
 
     def _count(self, *_: Any) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 
 from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent
 
+PROMPTS = ([7, 12, 30, 1], [9, 1], [40, 8, 8, 21, 17, 5, 33, 10, 2, 1])
+
 
 def doubled(tokens: Sequence[int], seed: int) -> list[int]:
     """An output that a prompt has: its ids twice, and EOS."""

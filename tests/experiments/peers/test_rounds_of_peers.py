@@ -146,7 +146,7 @@ def test_what_is_on_record_is_not_measured_again(tmp_path):
     assert "absent" not in text and "2 of 2" not in text
 
     # Nothing is opened if nothing is left; another temperature is another matter.
-    assert compared(None, records=file) == {}
+    assert compared(FakeStart(), records=file) == {}
     warm = dataclasses.replace(CONFIG, temperature=1.0, peers=("baseline",))
     assert list(compared(FakeStart(**ALL), warm, file)) == ["baseline"]
 
