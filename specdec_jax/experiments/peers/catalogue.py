@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+from collections.abc import Callable
 from importlib import metadata
 
 from specdec_jax.experiments.peers.contracts import Peer, PeerAbsent, Task
@@ -56,7 +57,7 @@ PEERS = {
 }
 
 
-def import_peer(entry: Entry) -> type[Peer]:
+def import_peer(entry: Entry) -> Callable[..., Peer]:
     """The class of a peer, its libraries imported.
 
     Raises:
