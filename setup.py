@@ -61,6 +61,13 @@ setup(
             *PLOTS,
             *SEQIO,
         ],
+        # What scripts/benchmark_peers.py measures beside ours. T5X has no release on
+        # PyPI that works.
+        "peers": ["torch>=2.4", "transformers>=4.56"],
+        "t5x": [
+            "t5x @ git+https://github.com/google-research/t5x",
+            *SEQIO,
+        ],
         "ahead": [LIBTPU, *PLOTS],
         "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],

@@ -48,6 +48,8 @@ class Pair:
       partition: the mesh that both are on, if there is one.
       decoder_only: whether outputs go on from a text, as a GPT's; else they answer it,
         as a T5's.
+      checkpoints: what `load_pair` would take as target and drafter to load it again;
+        None if it was not loaded.
     """
 
     target: LanguageModel
@@ -57,6 +59,7 @@ class Pair:
     name: str
     partition: Partition | None = None
     decoder_only: bool = False
+    checkpoints: tuple[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +159,7 @@ def load_pair(
         "drafter": drafter or folder / "drafter",
     }
     name = f"{target or name} + {drafter or name}" if target or drafter else str(name)
+    checkpoints = os.fspath(sides["target"]), os.fspath(sides["drafter"])
     devices = choose_mesh(
         mesh, lambda: open_checkpoint(sides["target"], target_config).config
     )
@@ -166,15 +170,15 @@ def load_pair(
         made, params = without_network
         if devices is not None:
             params = jax.device_put(params, NamedSharding(devices, PartitionSpec()))
-        params = PairParams(target=first.params, drafter=params)
         return Pair(
-            first.language_model,
-            made,
-            params,
-            first.tokenizer,
-            name,
-            partition,
-            first.decoder_only,
+            target=first.language_model,
+            drafter=made,
+            params=PairParams(target=first.params, drafter=params),
+            tokenizer=first.tokenizer,
+            name=name,
+            partition=partition,
+            decoder_only=first.decoder_only,
+            checkpoints=checkpoints,
         )
     try:
         second = load_model(
@@ -212,6 +216,7 @@ def load_pair(
         name=name,
         partition=partition,
         decoder_only=first.decoder_only,
+        checkpoints=checkpoints,
     )
 
 
@@ -220,20 +225,26 @@ def packaged_pairs() -> list[str]:
     return sorted(p.name for p in ASSETS.iterdir() if _is_pair(p))
 
 
+def is_without_network(drafter: str | os.PathLike) -> bool:
+    """Whether `load_pair` takes this drafter for one that is no network."""
+    named_file = isinstance(drafter, str) and drafter.startswith(NGRAM)
+    return drafter in BY_RULE or named_file
+
+
 def _drafter_without_network(
     name: str | os.PathLike | None, target: Model
 ) -> tuple[Drafter, Params] | None:
     """The drafter of that name and its parameters; None if it is none of these."""
+    if name is None or not is_without_network(name):
+        return None
     model = target.language_model
     sizes = model.vocab_size, model.padded_vocab_size
     if name == "copying" and not target.decoder_only:
         return CopyingDrafter(*sizes, source=source_tokens), {}
     if name in BY_RULE:
         return BY_RULE[name](*sizes), {}
-    if isinstance(name, str) and name.startswith(NGRAM):
-        params = ngram.load(name.removeprefix(NGRAM), target.tokenizer)
-        return NGramDrafter(*sizes), params
-    return None
+    params = ngram.load(name.removeprefix(NGRAM), target.tokenizer)
+    return NGramDrafter(*sizes), params
 
 
 def _may_be_a_folder(path: str | os.PathLike) -> bool:

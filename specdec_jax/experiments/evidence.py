@@ -8,6 +8,8 @@ else may lie beside them. Nothing here writes.
   rejection   scripts/reproduce.py      alpha beside rejection sampling's (appendix A.2)
   roofline    scripts/compile_ahead.py  costs and speedup that a TPU's peaks give
   trace       scripts/reproduce.py      what became of each guess of one output
+  peer        scripts/benchmark_peers.py  another library's speed beside ours
+  absent_peer scripts/benchmark_peers.py  one that was not installed
   scores      scripts/decode.py         a task's scores, in a file `*.scores.json`
 """
 
@@ -34,6 +36,11 @@ KEYS = {
     ),
     "trace": ("pair", "text", "gamma", "temperature", "seed", "lines"),
     "scores": ("pair", "settings", "scores", "rows"),
+    "peer": (
+        *("pair", "peer", "temperature", "config", "tokens_per_second"),
+        *("over_baseline", "target_calls", "agreement", "peer_versions"),
+    ),
+    "absent_peer": ("pair", "peer", "temperature", "config", "absent", "install"),
 }
 PROGRAM = "scripts/reproduce.py"  # "program" in the records that it makes itself
 # What makes a record of each kind; "line" is a benchmark of one of the paper's lines.
@@ -50,6 +57,8 @@ COMMANDS = {
     "scores": "python scripts/decode.py --gin_file=configs/runs/tsv.gin "
     "--gin.TSV=FILE.tsv --gin.VOCABULARY=FILE --gin.DecodeSettings.lenience=0.5 "
     "--out=records/lenience_0.5.jsonl",
+    "peers": "python scripts/benchmark_peers.py "
+    "--gin_file=configs/runs/demo_ende.gin --out=records/peers.jsonl",
     "reproduce": f"python {PROGRAM} --what=all",
 }
 

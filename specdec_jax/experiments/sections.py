@@ -3,7 +3,13 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from specdec_jax.experiments import alpha_tables, paper, paper_tables, walltime
+from specdec_jax.experiments import (
+    alpha_tables,
+    paper,
+    paper_tables,
+    peer_tables,
+    walltime,
+)
 from specdec_jax.experiments.evidence import COMMANDS, Evidence, Found
 from specdec_jax.experiments.report import Picture, Section
 from specdec_jax.experiments.tables import Source, Table
@@ -42,6 +48,11 @@ TABLES: dict[str, tuple[str, Callable[[Evidence], list[Table]]]] = {
         "No fixed γ can do better than a drafter that stops at its first bad guess.",
         paper_tables.oracle,
     ),
+    "peers": (
+        "The same weights, prompts and settings in other libraries, float32, taking "
+        "turns with ours.",
+        peer_tables.peers,
+    ),
 }
 FIGURES = {
     "figure1": "A line for each run of the target: guesses that stood, the first that "
@@ -58,6 +69,7 @@ TITLES = {
     **{f"figure{i}": f"Figure {i}" for i in range(1, 6)},
     "rejection": "Appendix A.2: rejection sampling",
     "oracle": "The oracle's bound",
+    "peers": "Peers, side by side",
 }
 
 

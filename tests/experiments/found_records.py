@@ -54,6 +54,38 @@ def roofline(**changes):
     }
 
 
+def peer(**changes):
+    return {
+        **_compared(),
+        "tokens_per_second": 300.0,
+        "over_baseline": 1.0,
+        "over_baseline_spread": [0.4, 0.6],
+        "target_calls": 100,
+        "tokens_per_target_call": 1.2,
+        "memory": {"peak_mb": 130.0, "imports_mb": 100.0},
+        "agreement": {"equal": 20, "prompts": 20, "differences": []},
+        "peer_versions": {"a_library": "1.2"},
+        "peer_settings": {"threads": 2},
+        **changes,
+    }
+
+
+def absent_peer(**changes):
+    why = {"absent": "No module named 't5x'", "install": "pip install -e '.[t5x]'"}
+    return {**_compared(), **why, **changes}
+
+
+def _compared():
+    return {
+        "pair": "a_pair",
+        "sentences": 20,
+        "config": {"gamma": 4, "repeats": 3},
+        "peer": "t5x",
+        "temperature": 0.0,
+        **DEVICE,
+    }
+
+
 def trace(**changes):
     """Two runs of gamma 2: one guess stood; both did, and the target added EOS."""
     accepted = {"fate": "accepted", "p": 0.5, "q": 0.4, "draw": 0.3}

@@ -1,0 +1,1 @@
+"""Other implementations of the same decoding, beside ours: a file a peer."""

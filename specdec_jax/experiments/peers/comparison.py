@@ -1,0 +1,67 @@
+"""One call: from a pair to the records of all peers."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import jax
+
+from specdec_jax.errors import CheckpointError, PairError
+from specdec_jax.experiments.peers.catalogue import PEERS
+from specdec_jax.experiments.peers.contracts import PeerAbsent, Runner, Task
+from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
+from specdec_jax.experiments.peers.runners import Starter
+from specdec_jax.experiments.peers.weights import write_huggingface
+from specdec_jax.experiments.records import RecordFile
+from specdec_jax.pair import Pair
+from specdec_jax.typing import Any
+
+HUGGING_FACE = tuple(name for name in PEERS if name.startswith("transformers"))
+
+
+def peers_of_pair(
+    pair: Pair,
+    inputs: Sequence[Sequence[int]],
+    config: PeersConfig,
+    pythons: Mapping[str, str],
+    records: RecordFile | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Compares the peers on a pair's weights; see `compare_peers`.
+
+    Args:
+      pair: loaded from checkpoints; each peer loads them again, in float32.
+      inputs, config, records: as there.
+      pythons: interpreters of peers that have one of their own.
+    """
+    if pair.checkpoints is None:
+        raise PairError(f"{pair.name} was not loaded from checkpoints")
+    target, drafter = pair.checkpoints
+    given = target, drafter, str(pair.tokenizer.path)
+    with tempfile.TemporaryDirectory(prefix="specdec_peers_") as folder:
+        folders, problem = (None, None), None
+        if any(name in HUGGING_FACE for name in config.peers):
+            try:
+                folders = write_huggingface(*given, Path(folder))
+            except CheckpointError as error:
+                problem = str(error)
+        task = Task(
+            *given,
+            huggingface=folders,
+            gamma=config.gamma,
+            temperature=config.temperature,
+            max_new_tokens=config.max_new_tokens,
+            threads=config.threads,
+            platform=jax.default_backend(),
+        )
+        starter = Starter(task, pythons)
+
+        def start(name: str) -> Runner:
+            if problem is not None and name in HUGGING_FACE:
+                raise PeerAbsent(problem)
+            return starter(name)
+
+        with contextlib.closing(
+            compare_peers(pair.name, inputs, config, start, records)
+        ) as made:
+            yield from made
