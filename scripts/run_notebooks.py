@@ -43,6 +43,8 @@ def _run(path: Path, out: Path):
         kernel_name="python3",
         resources={"metadata": {"path": str(NOTEBOOKS)}},
         record_timing=False,
+        coalesce_streams=True,  # how print was buffered is chance
+        startup_timeout=600,
     )
     try:
         client.execute()
