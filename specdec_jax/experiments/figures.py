@@ -62,6 +62,11 @@ def styled(function):
     return inside
 
 
+def use_style() -> None:
+    """Sets the style for good, as where a notebook draws the figures that it shows."""
+    matplotlib.rcParams.update(STYLE)
+
+
 @styled
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Writes `stem.png` and `stem.svg`."""

@@ -24,6 +24,7 @@ def tokens_figure(records: Iterable[dict[str, Any]]) -> Figure:
     """
     figure, axes = plot("γ", "tokens a target run")
     _measured_and_predicted(
+        figure,
         axes,
         records,
         ("tokens_per_target_run", "predicted_tokens_per_target_run"),
@@ -40,14 +41,14 @@ def speed_figure(records: Iterable[dict[str, Any]]) -> Figure:
       records: of `benchmark.benchmark`.
     """
     figure, axes = plot("γ", "times the target alone")
-    _measured_and_predicted(
-        axes, records, ("speedup", "predicted_speedup"), "speedup_spread"
-    )
+    keys = "speedup", "predicted_speedup"
+    _measured_and_predicted(figure, axes, records, keys, "speedup_spread")
     axes.axhline(1.0, color="black", linewidth=0.8)
     return figure
 
 
 def _measured_and_predicted(
+    figure: Figure,
     axes: Axes,
     records: Iterable[dict[str, Any]],
     keys: tuple[str, str],
@@ -69,7 +70,7 @@ def _measured_and_predicted(
         handles.append(Line2D([], [], linestyle=SOLID, label=label, **series))
     for style, label in ((SOLID, "measured"), (DASHED, "predicted")):
         handles.append(Line2D([], [], color="black", linestyle=style, label=label))
-    axes.legend(handles=handles)
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
 
 
 def _draw_range(

@@ -37,9 +37,9 @@ def trace_frame(trace: dict[str, Any], height: int = 560) -> str:
       height: in pixels.
     """
     return (
-        f'<iframe title="A trace to point at" width="100%" height="{height}" '
+        f'<div><iframe title="A trace to point at" width="100%" height="{height}" '
         f'style="border: 1px solid #ddd" srcdoc="{html.escape(trace_page(trace))}">'
-        "</iframe>"
+        "</iframe></div>"
     )
 
 

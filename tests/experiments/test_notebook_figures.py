@@ -1,5 +1,6 @@
 """Figures that notebooks show: the right numbers, told apart without colour."""
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -59,14 +60,15 @@ def test_lenience_is_drawn_below_its_bound():
 @pytest.mark.parametrize("order", [1, -1])
 def test_tokens_over_gamma_have_a_line_a_temperature_and_their_prediction(order):
     found = [swept(0.0, 1, 1.9), swept(0.0, 3, 3.0), swept(1.0, 1, 1.7)][::order]
-    axes = pair_figures.tokens_figure(found).axes[0]
+    figure = pair_figures.tokens_figure(found)
+    axes = figure.axes[0]
     cold, predicted, hot, _ = axes.get_lines()
     np.testing.assert_array_equal(cold.get_xydata(), [[1, 1.9], [3, 3.0]])
     np.testing.assert_array_equal(predicted.get_xydata(), [[1, 2.4], [3, 3.5]])
     np.testing.assert_array_equal(hot.get_xydata(), [[1, 1.7]])
     assert cold.get_marker() != hot.get_marker()
     assert cold.get_linestyle() != predicted.get_linestyle()
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["temperature 0", "temperature 1", "measured", "predicted"]
 
 
@@ -78,6 +80,13 @@ def test_speed_over_gamma_has_the_range_of_its_rounds_and_the_baseline():
     assert set(baseline.get_ydata()) == {1.0}
     (line,) = axes.collections[0].get_segments()
     np.testing.assert_array_equal(line, [[2, 1.4], [2, 1.55]])
+
+
+def test_a_notebook_can_draw_in_the_same_style():
+    with matplotlib.rc_context():
+        figures.use_style()
+        assert matplotlib.rcParams["text.hinting"] == "no_hinting"
+        assert matplotlib.rcParams["lines.markersize"] == 4.5
 
 
 def test_they_can_be_saved(tmp_path):

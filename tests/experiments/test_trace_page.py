@@ -120,4 +120,4 @@ def test_the_page_fits_into_another_page_whole():
     frame = trace_frame(records.trace(), height=300)
     (page,) = re.findall(r'srcdoc="([^"]*)"', frame)
     assert html.unescape(page) == trace_page(records.trace())
-    assert frame.startswith("<iframe") and 'height="300"' in frame
+    assert frame.startswith("<div><iframe ") and 'height="300"' in frame
