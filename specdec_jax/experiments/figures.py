@@ -62,6 +62,11 @@ def styled(function):
     return inside
 
 
+def use_style() -> None:
+    """Sets the style for good, as where a notebook draws the figures that it shows."""
+    matplotlib.rcParams.update(STYLE)
+
+
 @styled
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Writes `stem.png` and `stem.svg`."""
@@ -78,7 +83,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 def figure_2() -> Figure:
     """E[tokens a target run] over alpha, for some gamma."""
     alphas = np.linspace(0.5, 0.9, 41)
-    figure, axes = _plot("α", "E[tokens a target run]")
+    figure, axes = plot("α", "E[tokens a target run]")
     for i, gamma in enumerate(paper.FIGURE_2_GAMMAS):
         label = "γ = ∞" if math.isinf(gamma) else f"γ = {gamma}"
         tokens = theory.expected_tokens(alphas, gamma)
@@ -91,7 +96,7 @@ def figure_2() -> Figure:
 def figure_3() -> Figure:
     """The best gamma over alpha, for some c."""
     alphas = np.round(np.linspace(0.3, 0.9, 61), 2)
-    figure, axes = _plot("α", "best γ")
+    figure, axes = plot("α", "best γ")
     for i, c in enumerate(paper.FIGURE_3_COSTS):
         best = [theory.best_gamma(alpha, c, MAX_GAMMA) for alpha in alphas]
         axes.step(alphas, best, where="mid", label=f"c = {c:g}", **_series(i))
@@ -103,7 +108,7 @@ def figure_3() -> Figure:
 def figure_4() -> Figure:
     """Speed (solid) and operations (dotted) over alpha; c = c_hat = 0."""
     alphas = np.linspace(0.5, 0.9, 41)
-    figure, axes = _plot("α", "times the baseline's")
+    figure, axes = plot("α", "times the baseline's")
     for i, gamma in enumerate(paper.FIGURE_4_GAMMAS):
         series = SERIES[i] | {"markevery": MARKED}
         speed = theory.speedup(alphas, gamma, 0.0)
@@ -118,7 +123,8 @@ def figure_4() -> Figure:
     return figure
 
 
-def _plot(x: str, y: str) -> tuple[Figure, Axes]:
+def plot(x: str, y: str) -> tuple[Figure, Axes]:
+    """A figure of half a page's width, with one pair of axes of these names."""
     figure = Figure(figsize=(4.6, 3.3), layout="constrained")
     axes = figure.subplots()
     axes.set_xlabel(x)

@@ -25,6 +25,10 @@ class Picture:
     text: str  # for who does not see it
     page: Path | None = None
 
+    def _repr_png_(self) -> bytes:
+        """How a notebook shows it."""
+        return self.stem.with_suffix(".png").read_bytes()
+
 
 @dataclasses.dataclass(frozen=True)
 class Section:
@@ -41,6 +45,10 @@ class Section:
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
     sources: Sequence[Source] = ()
+
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it; its pictures show themselves."""
+        return section_markdown(dataclasses.replace(self, pictures=()), Path())
 
 
 def markdown(sections: Sequence[Section], folder: Path, command: str) -> str:

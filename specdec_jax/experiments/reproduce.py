@@ -54,12 +54,8 @@ class Reproduction:
         """
         if what not in WHAT:
             raise SettingsError(f"what must be one of {', '.join(WHAT)}, not {what!r}")
-        names = sections.NAMES if what == "all" else (what,)
-        self._measure(names)
-        evidence, made = self._evidence(), []
         try:
-            self.out.mkdir(parents=True, exist_ok=True)
-            made = [sections.section(name, evidence, self.out) for name in names]
+            made = self.make(sections.NAMES if what == "all" else (what,))
             written = self._write("report" if what == "all" else what, made, what)
         except OSError as error:
             raise DataError(f"cannot write to {self.out}: {error}") from error
@@ -67,6 +63,22 @@ class Reproduction:
             self.console.out(report.section_markdown(made[0], Path()), highlight=False)
         self.console.print(f"written: {', '.join(map(str, written))}", highlight=False)
         return written[0]
+
+    def make(self, names: Sequence[str]) -> list[report.Section]:
+        """Measures what is missing, and gives sections; their figures are written.
+
+        Args:
+          names: of `sections.NAMES`.
+
+        Raises:
+          SettingsError: matplotlib is missing for one of them.
+          DataError: a place of records does not exist.
+          OSError: a figure cannot be written.
+        """
+        self._measure(names)
+        evidence = self._evidence()
+        self.out.mkdir(parents=True, exist_ok=True)
+        return [sections.section(name, evidence, self.out) for name in names]
 
     def _measure(self, names: Sequence[str]) -> None:
         """What is measured here, unless it is recorded already."""

@@ -108,6 +108,10 @@ class Table:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.title}: {row} has not a cell for each column")
 
+    def _repr_markdown_(self) -> str:
+        """How a notebook shows it; files are linked from the working directory."""
+        return markdown(self, Path())
+
     def cells(self) -> list[list[str]]:
         """All rows as they are written, under the heads."""
         heads = [column.head for column in self.columns]

@@ -71,7 +71,7 @@ def placed(lines: Sequence[dict[str, Any]]) -> list[Placed]:
 
 
 @styled
-def figure_1(trace: Found) -> Figure:
+def figure_1(trace: Found | dict[str, Any]) -> Figure:
     """A line for each target run: guesses that stood, that did not, the target's own.
 
     Args:

@@ -29,6 +29,20 @@ def trace_page(trace: dict[str, Any]) -> str:
     )
 
 
+def trace_frame(trace: dict[str, Any], height: int = 560) -> str:
+    """The page as an element of another page, such as a notebook.
+
+    Args:
+      trace: as in `trace_page`.
+      height: in pixels.
+    """
+    return (
+        f'<div><iframe title="A trace to point at" width="100%" height="{height}" '
+        f'style="border: 1px solid #ddd" srcdoc="{html.escape(trace_page(trace))}">'
+        "</iframe></div>"
+    )
+
+
 def _lines(lines: Sequence[dict[str, Any]]) -> str:
     """A row for each run: the text so far, then a button for each token of the run."""
     rows, before, index = [], "", 0

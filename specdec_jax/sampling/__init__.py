@@ -1,6 +1,6 @@
 """Pure maths on one position or one block; no models, no loops."""
 
-from specdec_jax.sampling import theory
+from specdec_jax.sampling import laws, theory
 from specdec_jax.sampling.keys import Use, row_keys, uniforms
 from specdec_jax.sampling.numerics import draw, masked_softmax, normalize
 from specdec_jax.sampling.standardize import Warp, standardize, standardize_rows
@@ -21,6 +21,7 @@ __all__ = [
     "Warp",
     "draw",
     "endorsed_by_argmax",
+    "laws",
     "masked_softmax",
     "normalize",
     "residual",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich import progress
+from rich import get_console, progress
 
 from specdec_jax.data import batching
 from specdec_jax.data.tokenizer import EOS_ID, PAD_ID, Tokenizer
@@ -89,7 +89,10 @@ def bleu(
 
 
 def progress_bar(name: str) -> progress.Progress:
-    """A bar with counts, time elapsed and time left."""
+    """A bar with counts, time elapsed and time left; none in a notebook.
+
+    There rich would draw it with widgets, which are no part of this project.
+    """
     return progress.Progress(
         progress.TextColumn(name),
         progress.BarColumn(),
@@ -97,4 +100,5 @@ def progress_bar(name: str) -> progress.Progress:
         progress.TimeElapsedColumn(),
         progress.TimeRemainingColumn(),
         progress.TextColumn("{task.description}"),
+        disable=get_console().is_jupyter,
     )

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.experiments import report as report_text
 from specdec_jax.experiments import sections
 from specdec_jax.experiments.reproduce import Reproduction
 from tests.experiments import found_records as records
@@ -123,6 +124,19 @@ def test_what_follows_from_formulas_and_records_needs_no_pair(tmp_path):
         path = reproduce(not_loaded, tmp_path, [])(name)
         assert path == tmp_path / f"{name}.md"
     assert "24" in (tmp_path / "oracle.md").read_text("utf-8")
+
+
+def test_a_notebook_shows_a_section_and_its_pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = reproduce(not_loaded, Path("report"), []).make(["table1", "figure3"])
+    table, figure = made
+    assert table._repr_markdown_() == report_text.section_markdown(table, Path())
+    assert "| 0.9 | 10 | 1.60 " in table._repr_markdown_()
+    # Its picture is shown beside it, and not linked from it.
+    assert "figures/" not in figure._repr_markdown_()
+    (picture,) = figure.pictures
+    png = Path("report/figures/figure3.png").read_bytes()
+    assert picture._repr_png_() == png and png.startswith(b"\x89PNG")
 
 
 def test_bad_input_is_named(tmp_path):

@@ -78,3 +78,8 @@ def test_one_source_for_each_file_and_device():
         Source("Measured on H200, jax 0.10.2", "make", Path("a.jsonl")),
     ]
     assert Source.of([], "make") == [Source("No record yet", "make")]
+
+
+def test_a_notebook_shows_a_table_as_markdown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert TABLE._repr_markdown_() == tables.markdown(TABLE, Path())

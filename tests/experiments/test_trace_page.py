@@ -1,5 +1,6 @@
 """The page of Figure 1: what is in it, and what a browser makes of it."""
 
+import html
 import json
 import re
 import shutil
@@ -8,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from specdec_jax.experiments.trace_page import trace_page
+from specdec_jax.experiments.trace_page import trace_frame, trace_page
 from tests.experiments import found_records as records
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -113,3 +114,10 @@ def test_in_a_browser_pointing_at_a_token_shows_what_decided(
     told = re.sub(r"<[^>]*>", "|", told).replace("&lt;", "<").replace("&gt;", ">")
     for word in words:
         assert word in told
+
+
+def test_the_page_fits_into_another_page_whole():
+    frame = trace_frame(records.trace(), height=300)
+    (page,) = re.findall(r'srcdoc="([^"]*)"', frame)
+    assert html.unescape(page) == trace_page(records.trace())
+    assert frame.startswith("<div><iframe ") and 'height="300"' in frame

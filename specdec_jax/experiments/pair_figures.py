@@ -1,0 +1,80 @@
+"""Figures of what a pair did: tokens a run, and speed, over gamma."""
+
+from collections.abc import Iterable, Sequence
+
+from specdec_jax.experiments.figures import (
+    SERIES,
+    Axes,
+    Figure,
+    Line2D,
+    plot,
+    styled,
+)
+from specdec_jax.typing import Any
+
+SOLID, DASHED = "-", (0, (4, 2))
+
+
+@styled
+def tokens_figure(records: Iterable[dict[str, Any]]) -> Figure:
+    """Tokens a target run over gamma, a colour and a marker for each temperature.
+
+    Args:
+      records: of `sweep.sweep`.
+    """
+    figure, axes = plot("γ", "tokens a target run")
+    _measured_and_predicted(
+        figure,
+        axes,
+        records,
+        ("tokens_per_target_run", "predicted_tokens_per_target_run"),
+        spread=None,
+    )
+    return figure
+
+
+@styled
+def speed_figure(records: Iterable[dict[str, Any]]) -> Figure:
+    """Speed over gamma, with its range over the rounds, beside the prediction.
+
+    Args:
+      records: of `benchmark.benchmark`.
+    """
+    figure, axes = plot("γ", "times the target alone")
+    keys = "speedup", "predicted_speedup"
+    _measured_and_predicted(figure, axes, records, keys, "speedup_spread")
+    axes.axhline(1.0, color="black", linewidth=0.8)
+    return figure
+
+
+def _measured_and_predicted(
+    figure: Figure,
+    axes: Axes,
+    records: Iterable[dict[str, Any]],
+    keys: tuple[str, str],
+    spread: str | None,
+) -> None:
+    by_temperature: dict[float, list] = {}
+    for record in sorted(records, key=lambda record: record["gamma"]):
+        by_temperature.setdefault(record["temperature"], []).append(record)
+    handles = []
+    for i, temperature in enumerate(sorted(by_temperature)):
+        found, series = by_temperature[temperature], SERIES[i % len(SERIES)]
+        gammas = [record["gamma"] for record in found]
+        measured, predicted = ([record[key] for record in found] for key in keys)
+        axes.plot(gammas, measured, linestyle=SOLID, **series)
+        axes.plot(gammas, predicted, linestyle=DASHED, color=series["color"])
+        if spread:
+            _draw_range(axes, gammas, [r[spread] for r in found], series["color"])
+        label = f"temperature {temperature:g}"
+        handles.append(Line2D([], [], linestyle=SOLID, label=label, **series))
+    for style, label in ((SOLID, "measured"), (DASHED, "predicted")):
+        handles.append(Line2D([], [], color="black", linestyle=style, label=label))
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+
+
+def _draw_range(
+    axes: Axes, x: Sequence[int], ranges: Sequence[Sequence[float]], color: str
+) -> None:
+    low, high = zip(*ranges, strict=True)
+    axes.vlines(x, low, high, color=color, linewidth=1.0)
