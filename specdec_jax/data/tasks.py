@@ -1,96 +1,26 @@
-"""Datasets as seqio tasks, in T5's text format: examples, batches, and scores.
+"""Datasets as seqio tasks, in T5's text format.
 
 seqio and TensorFlow come with the extra "seqio" and are imported when a task is made;
 reading this file needs neither.
 """
 
-import array
 import contextlib
 import dataclasses
-import importlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from rich import progress
 from rich.console import Console
 
+from specdec_jax.data.examples import Example, TokenPairs
+from specdec_jax.data.extras import package
+from specdec_jax.data.metrics import Metric, bleu, rouge
 from specdec_jax.data.text import read_lines
-from specdec_jax.data.tokenizer import EOS_ID, Tokenizer
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.typing import Any, Callable
-
-Metric = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """One row of a split.
-
-    Attributes:
-      index: its place in the split.
-      inputs, targets: ids, cut to the task's lengths and ended by EOS, but for inputs
-        that targets go on from.
-      source, target: the whole texts; the source with the task's prefix.
-    """
-
-    index: int
-    inputs: list[int]
-    targets: list[int]
-    source: str
-    target: str
-
-
-@dataclasses.dataclass(frozen=True)
-class DecodeBatch:
-    """Rows to decode together; as many in every batch, the last one too.
-
-    Attributes:
-      examples: the rows that are wanted, in order; they come first.
-      inputs: ids of all rows, B lists; a padding row is EOS alone.
-      row_ids: B places in the split; 0 for padding rows.
-      is_padding: [B] bool.
-    """
-
-    examples: list[Example]
-    inputs: list[list[int]]
-    row_ids: list[int]
-    is_padding: np.ndarray
-
-
-class TokenPairs(Sequence):
-    """Ids of (source, target) of many rows, in two flat arrays.
-
-    Millions of pairs as Python lists would take ten times the memory; here a pair
-    becomes two lists when it is asked for.
-    """
-
-    def __init__(self, pairs: Iterable[tuple[np.ndarray, np.ndarray]]):
-        """Copies pairs of int32 arrays, each read once."""
-        flat = array.array("i"), array.array("i")
-        ends = array.array("q", [0]), array.array("q", [0])
-        for pair in pairs:
-            for side in (0, 1):
-                flat[side].frombytes(np.asarray(pair[side], np.int32).tobytes())
-                ends[side].append(len(flat[side]))
-        self._flat = tuple(np.frombuffer(tokens, np.int32) for tokens in flat)
-        self._ends = tuple(np.frombuffer(offsets, np.int64) for offsets in ends)
-
-    def __len__(self) -> int:
-        return len(self._ends[0]) - 1
-
-    def __getitem__(self, index: Any) -> Any:
-        """A pair of lists, or for a slice a list of such pairs."""
-        rows = range(len(self))[index]  # checks it, and counts from the end if negative
-        if isinstance(rows, range):
-            return [self[row] for row in rows]
-        source, target = (
-            tokens[ends[rows] : ends[rows + 1]].tolist()
-            for tokens, ends in zip(self._flat, self._ends, strict=True)
-        )
-        return source, target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,62 +217,6 @@ def tsv_pairs(
     )
 
 
-def decode_batches(
-    examples: Sequence[Example], batch_size: int, start: int = 0
-) -> Iterator[DecodeBatch]:
-    """Examples from place `start` on, in order, in batches of one size.
-
-    Raises:
-      SettingsError: the size is below 1.
-    """
-    if batch_size < 1:
-        raise SettingsError(f"batch_size must be at least 1, not {batch_size}")
-    for first in range(start, len(examples), batch_size):
-        rows = list(examples[first : first + batch_size])
-        padding = batch_size - len(rows)
-        yield DecodeBatch(
-            examples=rows,
-            inputs=[row.inputs for row in rows] + [[EOS_ID]] * padding,
-            row_ids=[row.index for row in rows] + [0] * padding,
-            is_padding=np.arange(batch_size) >= len(rows),
-        )
-
-
-def bleu(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
-    """sacreBLEU of the corpus, cased and detokenized.
-
-    "bleu" is sacreBLEU's own, with 13a tokens; "bleu_intl" is what T5 reports, with
-    international tokens.
-    """
-    score = _package("sacrebleu").corpus_bleu
-    return {
-        name: score(list(predictions), [list(targets)], tokenize=tokens).score
-        for name, tokens in (("bleu", "13a"), ("bleu_intl", "intl"))
-    }
-
-
-def rouge(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
-    """ROUGE-1, -2 and -Lsum: F1, without stemming, the mean over rows, times 100.
-
-    As in T5, Lsum takes each " . " as the end of a sentence: SentencePiece turns line
-    ends into spaces, so that no prediction has any.
-    """
-    names = ["rouge1", "rouge2", "rougeLsum"]
-    scorer = _package("rouge_score.rouge_scorer").RougeScorer(names)
-    rows = [
-        scorer.score(target=_sentence_lines(a), prediction=_sentence_lines(b))
-        for a, b in zip(targets, predictions, strict=True)
-    ]
-    return {
-        name: float(100 * np.mean([row[name].fmeasure for row in rows]))
-        for name in names
-    }
-
-
-def _sentence_lines(summary: str) -> str:
-    return summary.replace(" . ", " .\n")
-
-
 def _add_task(
     name: str,
     source: Any,
@@ -439,17 +313,8 @@ def _read_tsv(path: str | os.PathLike) -> list[list[str]]:
 def seqio_and_tensorflow() -> tuple[Any, Any]:
     """The modules seqio and tensorflow; the accelerators are left to JAX."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    seqio, tf = _package("seqio"), _package("tensorflow")
+    seqio, tf = package("seqio"), package("tensorflow")
     for kind in ("GPU", "TPU"):
         with contextlib.suppress(RuntimeError):  # TensorFlow has begun to use them
             tf.config.set_visible_devices([], kind)
     return seqio, tf
-
-
-def _package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise SettingsError(
-            f"tasks need the package {name} ({error}): pip install 'specdec_jax[seqio]'"
-        ) from error

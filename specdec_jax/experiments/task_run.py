@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from specdec_jax.data.tasks import DecodeBatch, Example, TextTask, decode_batches
+from specdec_jax.data.examples import DecodeBatch, Example, decode_batches
+from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats

@@ -1,11 +1,9 @@
 import gzip
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
-import sacrebleu
 
 from specdec_jax.data import tasks
 from specdec_jax.data.batching import BucketedPairs
@@ -91,16 +89,6 @@ def test_training_pairs_are_flat_and_make_the_batches_that_lists_make(
             np.testing.assert_array_equal(a, b)
 
 
-def test_token_pairs_take_little_more_than_their_ids():
-    row = np.arange(10, dtype=np.int32), np.arange(5, dtype=np.int32)
-    tracemalloc.start()
-    pairs = tasks.TokenPairs(row for _ in range(20_000))
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(pairs) == 20_000
-    assert used < 2 * 20_000 * (4 * 15 + 8 * 2)
-
-
 def test_lines_of_a_tsv_file_keep_their_order(vocabulary, tmp_path):
     pairs = [("a dog", "ein Hund"), ("", "nichts"), ("two men", "zwei\u2028Männer")]
     path = tmp_path / "pairs.tsv.gz"
@@ -144,59 +132,6 @@ def test_arguments_that_cannot_be_used_are_named(vocabulary, tmp_path):
         tasks.tsv_pairs(vocabulary, {}, metric="chrf")
 
 
-def example(index):
-    return tasks.Example(index, [5 + index, EOS_ID], [EOS_ID], "", "")
-
-
-def test_batches_keep_the_order_and_mark_what_fills_the_last():
-    rows = [example(i) for i in range(7)]
-    batches = list(tasks.decode_batches(rows, 3, start=2))
-    assert [e.index for b in batches for e in b.examples] == [2, 3, 4, 5, 6]
-    assert [b.row_ids for b in batches] == [[2, 3, 4], [5, 6, 0]]
-    assert batches[1].inputs == [[10, EOS_ID], [11, EOS_ID], [EOS_ID]]
-    assert [b.is_padding.tolist() for b in batches] == [
-        [False, False, False],
-        [False, False, True],
-    ]
-    assert list(tasks.decode_batches(rows, 3, start=7)) == []
-    with pytest.raises(SettingsError, match="batch_size"):
-        list(tasks.decode_batches(rows, 0))
-
-
-def test_bleu_is_sacrebleus_and_is_100_for_the_reference_itself():
-    references = ["der Hund – läuft im Park.", "zwei Männer spielen heute Musik"]
-    predictions = ["der Hund – läuft im Garten.", "zwei Männer spielen heute Musik"]
-    assert tasks.bleu(references, references) == pytest.approx(
-        {"bleu": 100.0, "bleu_intl": 100.0}
-    )
-    scores = tasks.bleu(references, predictions)
-    assert scores["bleu"] == sacrebleu.corpus_bleu(predictions, [references]).score
-    assert 0 < scores["bleu_intl"] < 100
-    # 13a leaves “…” on its word, international tokens cut it off.
-    odd = tasks.bleu(["er kommt heute spät…"], ["er kommt heute spät"])
-    assert odd["bleu_intl"] == pytest.approx(100 * np.exp(1 - 5 / 4))
-    assert odd["bleu"] < odd["bleu_intl"]
-
-
-def test_rouge_is_what_a_hand_counts():
-    # Of 4 and 3 words: 3 common; of 3 and 2 pairs of words: 1; in one order: "the cat".
-    scores = tasks.rouge(["the cat sat down"], ["sat the cat"])
-    assert scores == pytest.approx(
-        {"rouge1": 600 / 7, "rouge2": 40.0, "rougeLsum": 400 / 7}
-    )
-    mean = tasks.rouge(["the cat sat down", "yes"], ["sat the cat", "no"])
-    assert mean == pytest.approx({name: score / 2 for name, score in scores.items()})
-
-
-def test_lsum_compares_sentence_by_sentence():
-    swapped = tasks.rouge(
-        ["a dog runs .\ntwo men play ."], ["two men play . a dog runs ."]
-    )
-    assert swapped["rougeLsum"] == pytest.approx(100.0)
-    in_one = tasks.rouge(["a dog runs two men play"], ["two men play a dog runs"])
-    assert in_one["rougeLsum"] == pytest.approx(50.0)
-
-
 @pytest.mark.parametrize("package", ["seqio", "tensorflow"])
 def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
@@ -210,16 +145,6 @@ def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
         message = str(raised.value)
         assert f"package {package} " in message and "\n" not in message
         assert "pip install 'specdec_jax[seqio]'" in message
-
-
-@pytest.mark.parametrize(
-    ("metric", "package"),
-    [(tasks.bleu, "sacrebleu"), (tasks.rouge, "rouge_score.rouge_scorer")],
-)
-def test_a_missing_metric_is_one_clear_line(monkeypatch, metric, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(SettingsError, match=r"specdec_jax\[seqio\]"):
-        metric(["a"], ["a"])
 
 
 def test_reading_the_modules_imports_neither_seqio_nor_tensorflow():
