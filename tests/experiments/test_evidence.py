@@ -18,6 +18,8 @@ def test_a_record_is_of_the_kind_whose_keys_it_has():
         "roofline": records.roofline(),
         "trace": records.trace(),
         "scores": scores,
+        "peer": records.peer(),
+        "absent_peer": records.absent_peer(),
     }
     assert {kind: kind_of(record) for kind, record in found.items()} == {
         kind: kind for kind in KEYS

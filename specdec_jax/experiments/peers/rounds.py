@@ -54,10 +54,8 @@ class PeersConfig:
                 raise SettingsError(f"no peer {name!r}: known are {known}")
         for name in ("gamma", "max_new_tokens", "repeats", "threads"):
             value = getattr(self, name)
-            if value is None and name == "threads":
-                continue
-            if not isinstance(value, int) or value < 1:
-                raise SettingsError(f"{name} must be at least 1, not {value!r}")
+            if value is not None and value < 1:
+                raise SettingsError(f"{name} must be at least 1, not {value}")
         DecodeSettings(temperature=self.temperature)
 
     @classmethod
@@ -77,8 +75,11 @@ class PeersConfig:
                 raise SettingsError(
                     f"{name} must be {value:g} here: not all peers have it"
                 )
-        shared = ("gamma", "temperature", "max_new_tokens")
-        return cls(**{name: getattr(settings, name) for name in shared}, **others)
+        for name in ("gamma", "temperature", "max_new_tokens"):
+            others[name] = getattr(settings, name)
+            if isinstance(others[name], tuple):
+                raise SettingsError(f"{name} must be one number for all prompts here")
+        return cls(**others)
 
 
 @dataclasses.dataclass
