@@ -46,9 +46,10 @@ def _run(path: Path, out: Path):
         coalesce_streams=True,  # how print was buffered is chance
         startup_timeout=600,
     )
+    exceptions = nbclient.exceptions
     try:
         client.execute()
-    except nbclient.exceptions.CellExecutionError as error:
+    except (exceptions.CellExecutionError, exceptions.DeadKernelError) as error:
         raise DataError(f"{path} does not run:\n{error}") from error
     notebook.metadata = {  # nothing of the machine
         "kernelspec": notebook.metadata.kernelspec,
