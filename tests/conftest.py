@@ -3,6 +3,9 @@
 The import hook must be in place before the package is imported.
 """
 
+import gc
+from pathlib import Path
+
 import jax
 import pytest
 from jaxtyping import install_import_hook
@@ -11,6 +14,18 @@ install_import_hook("specdec_jax", "beartype.beartype")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+MAPS = Path("/proc/self/maps")  # Linux lets a process have 65,530
+MANY = 25_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_programs_do_not_pile_up():
+    """XLA maps memory for each program; past the system's limit it would crash."""
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MANY:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
