@@ -82,6 +82,11 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
     other = dataclasses.replace(CONFIG, repeats=7)
     with pytest.raises(DataError, match="records.jsonl:1 has config"):
         list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:2]), other, file))
+    swapped = encode(tiny_pair, SENTENCES[1::-1])
+    with pytest.raises(DataError, match="records.jsonl:1 has sentences_sha256"):
+        list(benchmark(tiny_pair, swapped, CONFIG, file))
+    with file.alone(), pytest.raises(DataError, match="another run appends"):
+        list(benchmark(tiny_pair, swapped, CONFIG, file))
     with pytest.raises(DataError, match="records.jsonl:1 has sentences 2"):
         list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:3]), CONFIG, file))
 
@@ -91,6 +96,8 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
     [
         {"gammas": (0, 1)},
         {"gammas": ()},
+        {"gammas": 5},
+        {"temperatures": 1.0},
         {"repeats": 0},
         {"cost_rounds": 0},
         {"temperatures": (-1.0,)},
