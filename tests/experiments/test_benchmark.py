@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -96,8 +98,6 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
     [
         {"gammas": (0, 1)},
         {"gammas": ()},
-        {"gammas": 5},
-        {"temperatures": 1.0},
         {"repeats": 0},
         {"cost_rounds": 0},
         {"temperatures": (-1.0,)},
@@ -106,6 +106,24 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(SettingsError):
         BenchmarkConfig(**change)
+
+
+def test_one_number_in_place_of_a_list_is_named():
+    """As gin gives it, where no types are checked."""
+    program = (
+        "from specdec_jax.experiments.benchmark import BenchmarkConfig\n"
+        "from specdec_jax.errors import SettingsError\n"
+        "for change in ({'gammas': 5}, {'temperatures': 1.0}):\n"
+        "    try: BenchmarkConfig(**change)\n"
+        "    except SettingsError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "gammas must be a list, not 5",
+        "temperatures must be a list, not 1.0",
+    ]
 
 
 def test_both_estimates_of_alpha_are_rates(records):
