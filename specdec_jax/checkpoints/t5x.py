@@ -38,6 +38,11 @@ STATE_FOLDERS = ("", "state/", "default/")  # where in a step folder the index i
 VERSION = 3
 PLACEHOLDER = "PLACEHOLDER://"
 CHUNK_BYTES = 64 * 2**20
+# What a step does not tell, and `infer_config` takes for granted.
+UNTOLD = {
+    "mlp_activations": (("gelu", "linear"), ("relu",)),
+    "relative_attention_max_distance": (128,),
+}
 
 Path_ = tuple[str, ...]
 
