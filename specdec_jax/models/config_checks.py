@@ -5,21 +5,26 @@ import numbers
 from collections.abc import Collection, Sequence
 from typing import Any
 
-_KINDS = {int: "a whole number above 0", float: "a number", bool: "true or false"}
 
-
-def check_kinds(config: Any) -> None:
+def check_kinds(config: Any, may_be_0: Collection[str] = ()) -> None:
     """Checks the fields of a dataclass that are an int, a float or a bool.
 
+    Args:
+      config: whose field's types are classes.
+      may_be_0: the whole numbers that need not be above 0.
+
     Raises:
-      ValueError: a value is of another type, or a whole number below 1.
+      ValueError: a value is of another type, or a whole number too small.
     """
     for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if field.type in _KINDS and not _is_of_kind(value, field.type):
-            raise ValueError(
-                f"{field.name} must be {_KINDS[field.type]}, not {value!r}"
-            )
+        value, least = getattr(config, field.name), int(field.name not in may_be_0)
+        words = {
+            int: f"a whole number from {least} on",
+            float: "a number",
+            bool: "true or false",
+        }
+        if field.type in words and not _is_of_kind(value, field.type, least):
+            raise ValueError(f"{field.name} must be {words[field.type]}, not {value!r}")
 
 
 def check_activations(activations: Any, known: Collection[str]) -> None:
@@ -40,9 +45,9 @@ def check_activations(activations: Any, known: Collection[str]) -> None:
         )
 
 
-def _is_of_kind(value: Any, kind: type) -> bool:
+def _is_of_kind(value: Any, kind: type, least: int) -> bool:
     if kind is bool or isinstance(value, bool):
         return kind is bool and isinstance(value, bool)
     if kind is int:
-        return isinstance(value, numbers.Integral) and value >= 1
+        return isinstance(value, numbers.Integral) and value >= least
     return isinstance(value, numbers.Real)

@@ -67,7 +67,7 @@ class T5Config:
     packed: bool = False
 
     def __post_init__(self):
-        check_kinds(self)
+        check_kinds(self, ("num_encoder_layers", "num_decoder_layers"))
         check_activations(self.mlp_activations, ACTIVATIONS)
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
         if self.dtype not in ("float32", "bfloat16"):
