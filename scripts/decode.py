@@ -19,6 +19,7 @@ from specdec_jax import (
     process_flags,
 )
 from specdec_jax.data.text import read_lines
+from specdec_jax.experiments import trace
 from specdec_jax.experiments.decode_run import DecodeRun
 from specdec_jax.experiments.records import RecordFile
 from specdec_jax.experiments.task_run import TaskRun
@@ -106,7 +107,7 @@ def main(_):
     if records is not None:
         gin_bindings.save_operative_config(records.path)
     if _SVG.value:
-        console.save_svg(_SVG.value, title="specdec_jax")
+        trace.save_svg(console, _SVG.value)
 
 
 if __name__ == "__main__":
