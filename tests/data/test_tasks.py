@@ -209,7 +209,7 @@ def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
             make()
         message = str(raised.value)
         assert f"package {package} " in message and "\n" not in message
-        assert "pip install 'specdec_jax[seqio]'" in message
+        assert "pip install -e '.[seqio]'" in message
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
 )
 def test_a_missing_metric_is_one_clear_line(monkeypatch, metric, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(SettingsError, match=r"specdec_jax\[seqio\]"):
+    with pytest.raises(SettingsError, match=r"pip install -e '\.\[seqio\]'"):
         metric(["a"], ["a"])
 
 
