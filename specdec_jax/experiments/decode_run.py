@@ -1,5 +1,6 @@
 """Decoding a list of texts: prints each as it comes, records it, and sums up."""
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -54,11 +55,15 @@ class DecodeRun:
 
         Raises:
           DataError: a text is empty, too long or not UTF-8, or `records` belong to
-            other texts.
+            other texts or are another run's for now.
         """
         if not texts:
             raise DataError("there is no text to decode")
         self._check(texts, name)
+        with contextlib.nullcontext() if records is None else records.alone():
+            self._decode_all(texts, records, format)
+
+    def _decode_all(self, texts, records, format) -> None:
         done = self._already_done(texts, records)
         if done:
             self.console.print(f"{done} texts are already in {records.path}")

@@ -13,6 +13,7 @@ from rich.console import Console
 import specdec_jax as sd
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.experiments.decode_run import DecodeRun
+from specdec_jax.experiments.records import RecordFile
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -66,6 +67,21 @@ def test_compiling_is_in_neither_time_of_a_comparison(tiny_pair):
     assert len(run._compiled) >= 4
     ours, alone = map(float, re.findall(r"([\d.]+) s[;:]", out.getvalue()))
     assert 0 < ours < 1 and 0 < alone < 1  # compiling takes seconds
+
+
+def test_two_runs_do_not_append_to_one_file(tiny_pair, tmp_path):
+    run = DecodeRun(
+        pair=tiny_pair,
+        settings=sd.DecodeSettings(gamma=2, max_new_tokens=8),
+        seed=0,
+        method="speculative",
+        compare=False,
+        console=Console(file=io.StringIO()),
+    )
+    records = RecordFile(tmp_path / "rows.jsonl")
+    with records.alone(), pytest.raises(sd.DataError, match="another run appends"):
+        run(SENTENCES[:1], records, "text")
+    assert list(records) == []
 
 
 def test_json_lines_are_appended_and_a_stopped_run_goes_on(
