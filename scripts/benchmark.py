@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from specdec_jax import gin_bindings, load_pair
+from specdec_jax.arguments import only_flags
 from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
 from specdec_jax.experiments.records import RecordFile
 
@@ -39,7 +40,8 @@ COLUMNS = {
 }
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     gin_bindings.parse("configs/runs/demo_ende.gin")
     pair = gin_bindings.configured(load_pair)()
     inputs = gin_bindings.inputs_to_measure(pair, _INPUT.value, _LIMIT.value)

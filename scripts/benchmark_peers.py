@@ -10,6 +10,7 @@ from absl import flags
 from rich.console import Console
 
 from specdec_jax import DecodeSettings, SettingsError, gin_bindings, load_pair
+from specdec_jax.arguments import only_flags
 from specdec_jax.data.text import read_lines
 from specdec_jax.experiments.peers.catalogue import PEERS
 from specdec_jax.experiments.peers.comparison import peers_of_pair
@@ -53,7 +54,8 @@ def _pythons():
     return {peer: path for peer, _, path in pairs}
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     gin_bindings.parse("configs/runs/demo_ende.gin")
     settings = gin_bindings.configured(DecodeSettings)()
     config = PeersConfig.of(

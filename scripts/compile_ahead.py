@@ -3,7 +3,7 @@ r"""Compiles a run for a TPU that is not there, and reports what it would take.
 python scripts/compile_ahead.py --gin_file=configs/runs/ende_small_t0.gin \
     --topology=v4 --chips=1 --out=FOLDER
 
-Needs no checkpoint. `pip install libtpu` brings the compiler.
+Needs no checkpoint. `pip install -e '.[ahead]'` brings the compiler.
 """
 
 from pathlib import Path
@@ -12,6 +12,7 @@ import jax
 from absl import flags
 
 from specdec_jax import SettingsError, gin_bindings
+from specdec_jax.arguments import only_flags
 from specdec_jax.experiments import ahead_report
 from specdec_jax.experiments.ahead_run import AheadRun
 from specdec_jax.experiments.records import RecordFile
@@ -30,7 +31,20 @@ CHECKPOINTS = ("TARGET_CHECKPOINT", "DRAFTER_CHECKPOINT", "VOCABULARY")
 _OUT = flags.DEFINE_string("out", None, "a new folder for records, report and figure.")
 
 
-def main(_):
+def _new_path(folder):
+    """Of the records in a folder that has none, checked before compiling begins."""
+    path = folder / "ahead.jsonl"
+    try:
+        if path.exists() and path.stat().st_size:
+            raise SettingsError(f"{path} holds a report: give another folder")
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"cannot write records to {path}: {error}") from error
+    return path
+
+
+def main(argv):
+    only_flags(argv)
     jax.config.update("jax_platforms", "cpu")  # nothing is run; a TPU stays untouched
     gin_bindings.parse(not_needed=CHECKPOINTS)
     if not gin_bindings.is_bound("AheadRun.target"):
@@ -41,14 +55,12 @@ def main(_):
             f"programs are {', '.join(ahead.PROGRAMS)}, not {', '.join(unknown)}"
         )
     run = gin_bindings.configured(AheadRun)()
+    path = _new_path(Path(_OUT.value)) if _OUT.value else None
     file, records = None, []
-    if _OUT.value:
-        file = RecordFile(Path(_OUT.value) / "ahead.jsonl")
-        if list(file):
-            raise SettingsError(f"{file.path} holds a report: give another folder")
     for record in run(_TOPOLOGY.value, _CHIPS.value, _PROGRAMS.value):
         records.append(record)
-        if file:
+        if path:
+            file = file or RecordFile(path)  # a run that fails before leaves no file
             file.append(record)
         if record["what"] == "program":
             print(f"{record['program']}: {record['compile_seconds']:.0f} s", flush=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from absl import flags
 
 from specdec_jax import SettingsError, gin_bindings
+from specdec_jax.arguments import only_flags
 from specdec_jax.checkpoints import formats
 
 _SOURCE = flags.DEFINE_string("source", None, "a checkpoint of any format.")
@@ -21,7 +22,8 @@ _TOKENIZER = flags.DEFINE_string(
 )
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     for flag in (_SOURCE, _DESTINATION):
         if not flag.value:
             raise SettingsError(f"--{flag.name} is missing")

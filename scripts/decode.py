@@ -18,7 +18,9 @@ from specdec_jax import (
     load_pair,
     process_flags,
 )
-from specdec_jax.data.text import read_lines
+from specdec_jax.arguments import only_flags
+from specdec_jax.data.text import read_lines, read_stream
+from specdec_jax.experiments import trace
 from specdec_jax.experiments.decode_run import DecodeRun
 from specdec_jax.experiments.records import RecordFile
 from specdec_jax.experiments.task_run import TaskRun
@@ -47,14 +49,20 @@ _COLOR = flags.DEFINE_enum(
 _SVG = flags.DEFINE_string("svg", None, "also draw what was printed into this file.")
 
 
+STANDARD_INPUT = "standard input"
+
+
 def _read_inputs():
+    """The texts, and how the n-th of them is named."""
     if _TEXT.value and _INPUT.value:
         raise SettingsError("give --text or --input, not both")
     if _TEXT.value:
-        return _TEXT.value
+        return _TEXT.value, "text {}".format
     if _INPUT.value in (None, "-"):
-        return [line.rstrip("\n") for line in sys.stdin]
-    return read_lines(_INPUT.value)
+        lines, name = read_stream(sys.stdin.buffer, STANDARD_INPUT), STANDARD_INPUT
+    else:
+        lines, name = read_lines(_INPUT.value), _INPUT.value
+    return lines, lambda number: f"line {number} of {name}"
 
 
 def _decode_task(console, processes):
@@ -77,7 +85,7 @@ def _decode_texts(console, processes):
     if processes.count > 1:
         raise SettingsError("texts are decoded by one process; several share a task")
     records = RecordFile(_OUT.value) if _OUT.value else None
-    texts = _read_inputs()
+    texts, name = _read_inputs()
     run = DecodeRun(
         pair=gin_bindings.configured(load_pair)(),
         settings=gin_bindings.configured(DecodeSettings)(),
@@ -86,11 +94,12 @@ def _decode_texts(console, processes):
         compare=_SPEEDUP.value,
         console=console,
     )
-    run(texts, records, _FORMAT.value)
+    run(texts, records, _FORMAT.value, name)
     return records
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     gin_bindings.parse("configs/runs/demo_ende.gin")
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
     console = Console(
@@ -106,7 +115,7 @@ def main(_):
     if records is not None:
         gin_bindings.save_operative_config(records.path)
     if _SVG.value:
-        console.save_svg(_SVG.value, title="specdec_jax")
+        trace.save_svg(console, _SVG.value)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from absl import flags
 from rich.progress import track
 
 from specdec_jax import DataError, SettingsError, gin_bindings
+from specdec_jax.arguments import only_flags
 from specdec_jax.checkpoints import ngram
 from specdec_jax.data.text import read_lines
 from specdec_jax.data.tokenizer import Tokenizer
@@ -48,7 +49,8 @@ def _sequences(tokenizer):
                 raise DataError(f"{_TOKENS.value}:{number}: no list of ids") from error
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     if not _OUT.value:
         raise SettingsError("--out is missing")
     if bool(_TEXT.value) == bool(_TOKENS.value):

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from specdec_jax import SettingsError, gin_bindings, load_pair
+from specdec_jax.arguments import only_flags
 from specdec_jax.experiments.alpha import AlphaConfig, AlphaRun
 from specdec_jax.experiments.records import RecordFile
 
@@ -43,7 +44,8 @@ def _shown(value):
     return str(value) if isinstance(value, int) else f"{value:.3g}"
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     if not _OUT.value:
         raise SettingsError("--out is missing")
     gin_bindings.parse("configs/runs/demo_ende.gin")

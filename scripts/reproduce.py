@@ -9,6 +9,7 @@ from pathlib import Path
 from absl import flags
 
 from specdec_jax import gin_bindings, load_pair
+from specdec_jax.arguments import only_flags
 from specdec_jax.experiments.reproduce import WHAT, Reproduction
 
 _WHAT = flags.DEFINE_enum("what", "all", WHAT, "which table or figure.")
@@ -22,7 +23,8 @@ _RECORDS = flags.DEFINE_multi_string(
 _SEED = flags.DEFINE_integer("seed", 0, "of what is measured here.")
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     gin_bindings.parse("configs/runs/demo_ende.gin")
     places = _RECORDS.value
     if places is None:

@@ -4,10 +4,12 @@ python scripts/train.py --gin_file=FILE.gin --gin.DATA=... --gin.RUN=...
 """
 
 from specdec_jax import gin_bindings
+from specdec_jax.arguments import only_flags
 from specdec_jax.training import jobs
 
 
-def main(_):
+def main(argv):
+    only_flags(argv)
     gin_bindings.register_training()
     gin_bindings.parse()
     gin_bindings.save_config("RUN")

@@ -159,7 +159,17 @@ def prepare_tokens(
     else:
         decoder = Autoregressive(pair.target, settings.buffer_size, EOS_ID)
         params = pair.params.target
-    ids = jnp.arange(batch) if row_ids is None else jnp.asarray(row_ids, jnp.int32)
+    ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
+    if ids.shape != (batch,) or not _whole(ids, 2**31):
+        raise SettingsError(
+            f"row_ids must be a whole number from 0 to 2^31 - 1 for each of {batch} "
+            "rows"
+        )
+    if not _whole(np.asarray(seed), 2**32) or np.ndim(seed):
+        raise SettingsError(
+            f"seed must be a whole number from 0 to 2^32 - 1, not {seed!r}"
+        )
+    ids = jnp.asarray(ids, jnp.int32)
     given = (row_keys(jax.random.key(seed), ids), inputs, prompt, rows)
     if pair.partition is not None:
         given = pair.partition.deal(*given)
@@ -208,6 +218,11 @@ def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:
             )
 
 
+def _whole(values: np.ndarray, end: int) -> bool:
+    """Whether all are whole numbers in [0, end)."""
+    return values.dtype.kind in "iu" and bool(np.all((values >= 0) & (values < end)))
+
+
 def generate(
     pair: Pair,
     texts: Sequence[str],
@@ -235,8 +250,8 @@ def generate(
 
     Raises:
       DataError: no texts, an empty one, or one over 512 tokens.
-      SettingsError: unknown method, settings that do not fit the batch, or more tokens
-        than a model has positions.
+      SettingsError: unknown method, a seed or row ids out of range, settings that do
+        not fit the batch, or more tokens than a model has positions.
     """
     job = prepare(pair, texts, settings, seed, method, row_ids)
     return collect(pair, job.decode())
@@ -264,6 +279,8 @@ def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
     Raises:
       DataError: no texts, an empty one, or one over 512 tokens.
     """
+    if isinstance(texts, str):
+        raise DataError("give a list of texts, [text] for one")
     if not texts:
         raise DataError("there is no text to decode")
     encoded = []

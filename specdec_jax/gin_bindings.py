@@ -6,8 +6,10 @@ parameter (`--gin.DecodeSettings.top_p=0.9`).
 """
 
 import copy
+import difflib
 import functools
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -160,11 +162,31 @@ def parse(default_file: str | None = None, not_needed: Sequence[str] = ()) -> No
     logging.set_verbosity(logging.FATAL)  # gin logs every place that it looks in
     bindings = [f"{macro} = None" for macro in not_needed] + flags.FLAGS.gin_bindings
     try:
-        gin.parse_config_files_and_bindings(files, bindings)
+        gin.parse_config_files_and_bindings(files, None, finalize_config=False)
+        _check_macros(flags.FLAGS.gin_bindings)
+        gin.parse_config(bindings)
+        gin.finalize()
     except (ValueError, OSError, SyntaxError) as error:
         raise SettingsError(f"gin: {' '.join(str(error).split())}") from error
     finally:
         logging.set_verbosity(logging.WARNING)
+
+
+def _check_macros(bindings: Sequence[str]) -> None:
+    """A macro that is bound and that nothing mentions is a misspelt one."""
+    known = set(re.findall(r"%(\w+)|^(\w+) =", gin.config_str(), re.MULTILINE))
+    known = {name for names in known for name in names if name}
+    known |= {name for binding in bindings for name in re.findall(r"%(\w+)", binding)}
+    for binding in bindings:
+        name = binding.partition("=")[0].strip()
+        if re.fullmatch(r"\w+", name) and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {_listed(known)}"
+            raise ValueError(f"no file uses a macro {name}: {hint}")
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def run_program(main) -> None:

@@ -17,7 +17,7 @@ from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
-from specdec_jax.errors import CheckpointError, PairError
+from specdec_jax.errors import CheckpointError, PairError, SettingsError
 from specdec_jax.models.adapters import language_model, source_tokens, widened
 from specdec_jax.models.families import ModelConfig, family
 from specdec_jax.models.gpt import GPTConfig
@@ -27,6 +27,7 @@ from specdec_jax.partitioning.rules import layout_of, partitioned
 from specdec_jax.typing import Params
 
 ASSETS = Path(__file__).parent / "assets"
+DTYPES = ("float32", "bfloat16")
 NGRAM = "ngram:"  # before the file's path
 # Drafters without a network or a file: they need nothing but the vocabulary.
 BY_RULE = {
@@ -101,10 +102,12 @@ def load_model(
     Raises:
       CheckpointError: no known format, a tensor is wrong, or there is no tokenizer that
         fits; the message names it.
-      SettingsError: it cannot be cut over this mesh.
+      SettingsError: there is no such dtype, or it cannot be cut over this mesh.
     """
     if dtype is None:
         dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
+    if dtype not in DTYPES:
+        raise SettingsError(f"dtype must be one of {DTYPES}, not {dtype!r}")
     checkpoint = open_checkpoint(path, config)
     loaded = find_tokenizer(checkpoint, path, tokenizer)
     sizes = dataclasses.replace(

@@ -8,6 +8,9 @@ import tensorstore
 
 from specdec_jax.errors import DataError
 
+# Small files only are read whole. TensorStore alone would try for many minutes.
+TIMEOUT_SECONDS = 45.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Folder:
@@ -35,8 +38,13 @@ class Folder:
           DataError: the storage does not answer, or may not be read.
         """
         try:
-            store = tensorstore.KvStore.open(self.spec).result()
-            found = store.read(name).result()
+            store = tensorstore.KvStore.open(self.spec).result(TIMEOUT_SECONDS)
+            found = store.read(name).result(TIMEOUT_SECONDS)
+        except TimeoutError as error:
+            raise DataError(
+                f"cannot read {name} in {self.path}: no answer in "
+                f"{TIMEOUT_SECONDS:g} s; are there a network and credentials for it?"
+            ) from error
         except Exception as error:  # TensorStore has no type of its own
             reason = " ".join(str(error).split())
             raise DataError(f"cannot read {name} in {self.path}: {reason}") from error

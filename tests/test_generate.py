@@ -75,6 +75,34 @@ def test_no_texts_and_a_text_over_the_limit_are_refused(tiny_pair):
         sd.generate(tiny_pair, ["dog " * 600], SETTINGS, seed=0)
 
 
+def test_a_row_that_does_not_speculate_draws_the_same_beside_one_that_does(tiny_pair):
+    def outputs(gamma):
+        settings = sd.DecodeSettings(
+            gamma=gamma, temperature=1.0, max_gamma=None, max_new_tokens=12
+        )
+        texts = [SENTENCES[0]] * len(gamma)
+        return sd.generate(tiny_pair, texts, settings, seed=3).tokens
+
+    np.testing.assert_array_equal(outputs((0,))[0], outputs((0, 3))[0])
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**70])
+def test_a_seed_that_would_be_another_one_is_refused(tiny_pair, seed):
+    with pytest.raises(sd.SettingsError, match="seed must be a whole number"):
+        sd.generate(tiny_pair, ["a"], SETTINGS, seed=seed)
+
+
+@pytest.mark.parametrize("row_ids", [[0, 1], [], [2**31], [-1]])
+def test_row_ids_that_do_not_fit_are_refused(tiny_pair, row_ids):
+    with pytest.raises(sd.SettingsError, match="row_ids must be a whole number"):
+        sd.generate(tiny_pair, ["a"], SETTINGS, seed=0, row_ids=row_ids)
+
+
+def test_a_text_in_place_of_a_list_is_refused(tiny_pair):
+    with pytest.raises(sd.DataError, match=r"\[text\] for one"):
+        sd.generate(tiny_pair, "a dog runs", SETTINGS, seed=0)
+
+
 def test_an_unknown_method_is_refused_and_never_plain_decoding_in_silence(tiny_pair):
     with pytest.raises(sd.SettingsError, match="'beam'"):
         sd.generate(tiny_pair, ["a dog"], SETTINGS, seed=0, method="beam")

@@ -123,7 +123,8 @@ def convert(
       The folder that holds the checkpoint now.
 
     Raises:
-      CheckpointError: the source cannot be read, or the format cannot hold it.
+      CheckpointError: the source cannot be read, or the format has no place for what
+        its configuration says.
     """
     checkpoint = open_checkpoint(source)
     if format != "native" and not isinstance(checkpoint.config, T5Config):
@@ -139,6 +140,18 @@ def convert(
 
 
 def _save_t5x(folder, config, params, dtype):
+    """T5X's step has no configuration: names and shapes must tell it when it is read.
+
+    Raises:
+      CheckpointError: they would tell another.
+    """
+    for name, known in t5x.UNTOLD.items():
+        value = getattr(config, name)
+        if value not in known:
+            raise CheckpointError(
+                f"a T5 with {name} {value} cannot be written for T5X, whose "
+                f"checkpoints do not tell it: only {' or '.join(map(str, known))} can"
+            )
     return t5x.save(folder, params, dtype=dtype)
 
 

@@ -8,14 +8,21 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from flax import traverse_util
 
 from specdec_jax.checkpoints import safetensors_file
+from specdec_jax.checkpoints.huggingface_config import (
+    ACTIVATIONS,
+    BUILT_IN,
+    check_fields,
+    read_config,
+    says_tied,
+)
 from specdec_jax.checkpoints.native import CONFIG_FILE, WEIGHTS_FILE, read_json
 from specdec_jax.checkpoints.weights import (
+    BLOCK_BYTES,
     Checkpoint,
     Tensor,
     one_line,
@@ -26,12 +33,6 @@ from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
 
 INDEX_FILE = "model.safetensors.index.json"
-MODEL_TYPES = ("t5", "mt5")
-
-_ACTIVATIONS = {
-    "relu": ("relu",),
-    "gated-gelu": ("gelu", "linear"),
-}
 _TOP = {
     "token_embedder/embedding": "shared",
     "encoder/relpos_bias/rel_embedding": (
@@ -98,13 +99,16 @@ def open_folder(folder: str | os.PathLike) -> Checkpoint:
       CheckpointError: a file is missing or corrupt, or it is not of a T5.
     """
     folder = Path(folder)
-    config = _config(folder / CONFIG_FILE, read_json(folder / CONFIG_FILE))
+    fields = read_json(folder / CONFIG_FILE)
+    check_fields(folder / CONFIG_FILE, fields)
     found = _read_tensors(folder)
+    if "shared.weight" not in found and "encoder.embed_tokens.weight" in found:
+        found["shared.weight"] = found["encoder.embed_tokens.weight"]
+    own_head = says_tied(fields) is True and _has_own_head(folder, found)
+    config = read_config(folder / CONFIG_FILE, fields, own_head)
     ignored = set(_IGNORED)
     if config.logits_via_embedding:
         ignored.add("lm_head.weight")  # the embedding again
-    if "shared.weight" not in found and "encoder.embed_tokens.weight" in found:
-        found["shared.weight"] = found["encoder.embed_tokens.weight"]
     ours = {tensor_name(name): name for name in parameter_shapes(config)}
     tensors = {}
     for theirs, tensor in found.items():
@@ -126,8 +130,15 @@ def save(
     """Writes a folder that `transformers.T5ForConditionalGeneration` loads.
 
     Raises:
-      CheckpointError: Hugging Face's T5 has no place for a bias of each layer.
+      CheckpointError: Hugging Face's T5 has no place for a bias of each layer, or no
+        name for the activations.
     """
+    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+    if config.mlp_activations not in activations:
+        raise CheckpointError(
+            f"a T5 with mlp_activations {config.mlp_activations} has no Hugging Face "
+            "format"
+        )
     if not config.shared_relative_bias:
         raise CheckpointError(
             "a T5 with a relative bias of each layer has no Hugging Face format"
@@ -135,7 +146,6 @@ def save(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tied = config.logits_via_embedding
-    activations = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
     fields = {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
@@ -150,17 +160,35 @@ def save(
         "relative_attention_num_buckets": config.relative_attention_num_buckets,
         "relative_attention_max_distance": config.relative_attention_max_distance,
         "dropout_rate": config.dropout_rate,
-        "layer_norm_epsilon": 1e-6,
         "tie_word_embeddings": tied,
         "scale_decoder_outputs": tied,
         "is_encoder_decoder": True,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "decoder_start_token_id": 0,
+        **BUILT_IN,
         "torch_dtype": dtype,
     }
     (folder / CONFIG_FILE).write_text(json.dumps(fields, indent=2) + "\n", "utf-8")
     safetensors_file.write(folder / WEIGHTS_FILE, dict(_their_tensors(params, dtype)))
+
+
+def _has_own_head(folder: Path, found: Mapping[str, Tensor]) -> bool:
+    """Whether there are logits' weights that are not the embedding again."""
+    head, shared = found.get("lm_head.weight"), found.get("shared.weight")
+    if head is None or shared is None:
+        return False
+    if head.shape != shared.shape or len(head.shape) != 2:
+        return True
+    rows = max(1, BLOCK_BYTES // max(1, head.shape[1] * head.dtype.itemsize))
+    try:
+        return not all(
+            np.array_equal(head.read(part), shared.read(part))
+            for start in range(0, head.shape[0], rows)
+            for part in [(slice(start, min(start + rows, head.shape[0])), slice(None))]
+        )
+    except Exception as error:  # the library has its own
+        raise CheckpointError(
+            f"{folder}: tensor lm_head.weight or shared.weight cannot be read: "
+            f"{one_line(error)}"
+        ) from error
 
 
 def _their_tensors(params: Params, dtype: str) -> Iterator[tuple[str, np.ndarray]]:
@@ -174,7 +202,13 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
     if (folder / WEIGHTS_FILE).exists():
         return safetensors_file.read(folder / WEIGHTS_FILE)
     if (folder / INDEX_FILE).exists():
-        places = read_json(folder / INDEX_FILE).get("weight_map", {})
+        places = read_json(folder / INDEX_FILE).get("weight_map")
+        if not isinstance(places, dict) or not all(
+            isinstance(file, str) for file in places.values()
+        ):
+            raise CheckpointError(
+                f"{folder / INDEX_FILE} has no weight_map from tensors to files"
+            )
         files = {
             file: safetensors_file.read(folder / file) for file in set(places.values())
         }
@@ -192,42 +226,3 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
             else ""
         )
     )
-
-
-def _config(path: Path, fields: Mapping[str, Any]) -> T5Config:
-    kind = fields.get("model_type")
-    if kind not in MODEL_TYPES:
-        raise CheckpointError(
-            f"{path} says model_type {kind!r}; known are {', '.join(MODEL_TYPES)}"
-        )
-    activation = fields.get("feed_forward_proj", "relu")
-    if activation not in _ACTIVATIONS:
-        raise CheckpointError(
-            f"{path} says feed_forward_proj {activation!r}; known are "
-            f"{', '.join(_ACTIVATIONS)}"
-        )
-    # Current transformers tie the names in every T5 and scale only where logits are
-    # really tied; before, the one field said both.
-    tied = fields.get("scale_decoder_outputs", fields.get("tie_word_embeddings", True))
-    try:
-        return T5Config(
-            vocab_size=fields["vocab_size"],
-            padded_vocab_size=fields["vocab_size"],
-            emb_dim=fields["d_model"],
-            num_heads=fields["num_heads"],
-            head_dim=fields["d_kv"],
-            mlp_dim=fields["d_ff"],
-            num_encoder_layers=fields["num_layers"],
-            num_decoder_layers=fields.get("num_decoder_layers", fields["num_layers"]),
-            mlp_activations=_ACTIVATIONS[activation],
-            logits_via_embedding=bool(tied),
-            relative_attention_num_buckets=fields["relative_attention_num_buckets"],
-            relative_attention_max_distance=fields.get(
-                "relative_attention_max_distance", 128
-            ),
-            dropout_rate=fields.get("dropout_rate", 0.1),
-        )
-    except KeyError as error:
-        raise CheckpointError(f"{path} lacks {error}") from error
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: {one_line(error)}") from error

@@ -38,6 +38,11 @@ STATE_FOLDERS = ("", "state/", "default/")  # where in a step folder the index i
 VERSION = 3
 PLACEHOLDER = "PLACEHOLDER://"
 CHUNK_BYTES = 64 * 2**20
+# What a step does not tell, and `infer_config` takes for granted.
+UNTOLD = {
+    "mlp_activations": (("gelu", "linear"), ("relu",)),
+    "relative_attention_max_distance": (128,),
+}
 
 Path_ = tuple[str, ...]
 
@@ -112,7 +117,12 @@ def save(
                 "chunks": [min(rows, array.shape[0]), *array.shape[1:]],
             },
         }
-        place = {**spec, "kvstore": Folder(os.fspath(unfinished)).at(name)}
+        place = {
+            **spec,
+            "kvstore": Folder(os.fspath(unfinished)).at(name),
+            # Zeros are stored too, so that a missing chunk is known to be lost.
+            "store_data_equal_to_fill_value": True,
+        }
         ts.open(place, create=True, delete_existing=True).result().write(array).result()
         target[path] = spec
     state = {
@@ -220,7 +230,10 @@ def _array(
 ) -> Tensor:
     """An array of TensorStore; opened now only if its shape and type are not known."""
 
-    spec = json.dumps({"driver": driver, "kvstore": kvstore})
+    # A chunk that is not there would be read as zeros: a copy may be unfinished.
+    spec = json.dumps(
+        {"driver": driver, "kvstore": kvstore, "fill_missing_data_reads": False}
+    )
 
     def opened() -> ts.TensorStore:
         array = _open(spec)

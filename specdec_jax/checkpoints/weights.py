@@ -79,7 +79,7 @@ class Checkpoint:
 
         Raises:
           CheckpointError: a tensor is missing, misshapen, not one of the
-            configuration's, not of real numbers, or cannot be read.
+            configuration's, not of finite real numbers, or cannot be read.
         """
         expected = parameter_shapes(self.config)
         self._check_names(set(expected))
@@ -111,13 +111,16 @@ class Checkpoint:
 
         def read(index: Index) -> np.ndarray:
             try:
-                return tensor.read(index)
+                part = tensor.read(index)
             except CheckpointError:
                 raise
             except Exception as error:  # every library has its own
                 raise CheckpointError(
                     f"{self._named(name)} cannot be read: {one_line(error)}"
                 ) from error
+            if not _all_finite(part):
+                raise CheckpointError(f"{self._named(name)} holds NaN or infinity")
+            return part
 
         return dataclasses.replace(tensor, read=read)
 
@@ -137,6 +140,13 @@ class Checkpoint:
                 more = f" and {len(names) - 1} more" if len(names) > 1 else ""
                 first = self.stored_name(min(names))
                 raise CheckpointError(f"{self.path} {what} {first}{more}")
+
+
+def _all_finite(part: np.ndarray) -> bool:
+    # A sum is cheap and shows every NaN and infinity; it may also overflow alone.
+    with np.errstate(all="ignore"):
+        total = np.sum(part, dtype=np.float32)
+    return bool(np.isfinite(total) or np.isfinite(part).all())
 
 
 def _stacked(tensors: list[Tensor]) -> Tensor:

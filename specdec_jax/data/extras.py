@@ -16,5 +16,5 @@ def package(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise SettingsError(
-            f"tasks need the package {name} ({error}): pip install 'specdec_jax[seqio]'"
+            f"tasks need the package {name} ({error}): pip install -e '.[seqio]'"
         ) from error

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from specdec_jax.errors import DataError
@@ -16,10 +17,29 @@ def read_lines(path: str | os.PathLike) -> list[str]:
     path = Path(path).expanduser()
     opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
-            return [line.rstrip("\r\n") for line in file]
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        with opener(path, "rb") as file:
+            return read_stream(file, path)
+    except (OSError, EOFError) as error:
         raise DataError(f"cannot read text from {path}: {error}") from error
+
+
+def read_stream(stream: Iterable[bytes], name: str | os.PathLike) -> list[str]:
+    """All lines of UTF-8 bytes, without their ends, whatever the locale is.
+
+    Args:
+      stream: the bytes, a line each.
+      name: of the stream, for the error.
+
+    Raises:
+      DataError: a line is not UTF-8.
+    """
+    lines = []
+    for number, line in enumerate(stream, 1):
+        try:
+            lines.append(line.decode("utf-8").rstrip("\r\n"))
+        except UnicodeDecodeError as error:
+            raise DataError(f"line {number} of {name} is not UTF-8: {error}") from error
+    return lines
 
 
 def read_pairs(

@@ -40,6 +40,8 @@ class Tokenizer:
             self._pieces = sentencepiece.SentencePieceProcessor(model_proto=content)
         except RuntimeError as error:
             raise DataError(f"{path} is not a SentencePiece model: {error}") from error
+        if not self._pieces.get_piece_size():  # an empty file is an empty model
+            raise DataError(f"{path} is not a SentencePiece model: it has no pieces")
 
     @property
     def vocab_size(self) -> int:
@@ -47,7 +49,16 @@ class Tokenizer:
         return self._pieces.get_piece_size() + self.extra_ids
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, ended by EOS."""
+        """Ids of a text, ended by EOS.
+
+        Raises:
+          DataError: the text holds bytes that are not UTF-8, as Python hands them on
+            from a command line.
+        """
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataError(f"{text[:80]!r} is not UTF-8: {error.reason}") from error
         return [*self._pieces.encode(text), EOS_ID]
 
     def decode(self, tokens: Iterable[int | np.integer]) -> str:
@@ -102,7 +113,11 @@ def train_tokenizer(lines: Iterable[str], path: str | os.PathLike, size: int) ->
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise DataError(f"cannot fit a tokenizer of {size} pieces: {error}") from error
+        raise DataError(
+            f"cannot fit a tokenizer of {size} pieces: {' '.join(str(error).split())} "
+            "Give more text, or ask for fewer pieces: the model's vocab_size, as in "
+            "--gin.demo_target/T5Config.vocab_size=N"
+        ) from error
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(model.getvalue())

@@ -46,8 +46,10 @@ class DecodeSettings:
         self._check("gamma", lambda x: x >= 0, "a whole number, at least 0", whole=True)
         self._check("temperature", lambda x: x >= 0, "finite and at least 0")
         self._check("top_k", lambda x: x >= 0, "a whole number, at least 0", whole=True)
-        self._check("top_p", lambda x: (x > 0) & (x <= 1), "in (0, 1]")
-        self._check("lenience", lambda x: (x > 0) & (x <= 1), "in (0, 1]")
+        # XLA takes what is below the least normal number as 0.
+        least = np.finfo(np.float32).tiny
+        for name in ("top_p", "lenience"):
+            self._check(name, lambda x: (x >= least) & (x <= 1), "in (0, 1]")
         self._check(
             "max_new_tokens", lambda x: x >= 1, "a whole number, at least 1", whole=True
         )

@@ -117,6 +117,8 @@ class Speculative:
             gamma,
         )
         gamma = jnp.minimum(gamma, proposal.num_guesses)
+        # A row that never speculates draws as the baseline does, whoever is beside it.
+        use = jnp.where(rows.gamma > 0, Use.CORRECT.value, Use.SAMPLE.value)
         # Run M_p once, on the last token and all guesses: p_1 .. p_{gamma+1}.
         logits, features, cache = self.target.extend(
             params.target,
@@ -136,7 +138,7 @@ class Speculative:
                 lenience=rows.lenience,
                 endorsed=self._endorsed(logits, proposal.tokens, rows),
                 accept_uniforms=uniforms(keys, Use.ACCEPT, steps, (width,)),
-                draw_uniform=uniforms(keys, Use.CORRECT, steps, ()),
+                draw_uniform=uniforms(keys, use, steps, ()),
             )
         )
         # Return prefix + [x_1, .., x_n, t].

@@ -5,7 +5,10 @@ the costs c and v, the speedup predicted from them (once as if beta were i.i.d.,
 once from the betas along the baseline's outputs), and the measured one.
 """
 
+import contextlib
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -50,6 +53,11 @@ class BenchmarkConfig:
     cost_steps: int = 40
 
     def __post_init__(self):
+        for name in ("gammas", "temperatures"):
+            if not isinstance(getattr(self, name), tuple | list):
+                raise SettingsError(
+                    f"{name} must be a list, not {getattr(self, name)!r}"
+                )
         if not self.gammas or min(self.gammas) < 1:
             raise SettingsError(f"gammas must be at least 1 each, not {self.gammas}")
         for name in ("repeats", "cost_rounds", "cost_steps"):
@@ -76,8 +84,14 @@ def benchmark(
       records: appended to; settings that it already holds are not measured again.
 
     Raises:
-      DataError: `records` are of another pair, or of other sentences or repeats.
+      DataError: `records` are of another pair, of other sentences or repeats, or
+        another run's for now.
     """
+    with contextlib.nullcontext() if records is None else records.alone():
+        yield from _benchmark(pair, inputs, config, records)
+
+
+def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
     done = set()
     for number, record in enumerate(records or (), 1):
         records.require(number, record, _identity(pair, inputs, config))
@@ -240,7 +254,13 @@ def _identity(pair, inputs, config) -> dict[str, Any]:
     fields = dataclasses.asdict(config)
     for swept in ("gammas", "temperatures"):  # each record has its own
         del fields[swept]
-    return {"pair": pair.name, "sentences": len(inputs), "config": fields}
+    ids = json.dumps([list(map(int, tokens)) for tokens in inputs])
+    return {
+        "pair": pair.name,
+        "sentences": len(inputs),
+        "sentences_sha256": hashlib.sha256(ids.encode()).hexdigest(),
+        "config": fields,
+    }
 
 
 def _spread(values: np.ndarray) -> list[float]:

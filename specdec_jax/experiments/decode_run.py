@@ -1,9 +1,10 @@
 """Decoding a list of texts: prints each as it comes, records it, and sums up."""
 
+import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 from rich import progress
@@ -14,7 +15,7 @@ from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError
 from specdec_jax.experiments import trace
 from specdec_jax.experiments.records import RecordFile, environment
-from specdec_jax.generate import Generated, collect, prepare
+from specdec_jax.generate import Generated, collect, encode, prepare
 from specdec_jax.pair import Pair
 from specdec_jax.typing import Any
 
@@ -39,21 +40,31 @@ class DecodeRun:
     _compiled: set = dataclasses.field(default_factory=set, init=False)
 
     def __call__(
-        self, texts: Sequence[str], records: RecordFile | None, format: str
+        self,
+        texts: Sequence[str],
+        records: RecordFile | None,
+        format: str,
+        name: Callable[[int], str] = "text {}".format,
     ) -> None:
-        """Decodes all texts.
+        """Decodes all texts; none before all are found good.
 
         Args:
           texts: the inputs.
           records: appended to, a line a text; texts that it already holds are skipped.
           format: what is printed: "trace", "text" or "jsonl".
+          name: how an error calls the n-th text, from 1.
 
         Raises:
-          DataError: a text is empty or too long (the texts before it are kept), or
-            `records` belong to other texts.
+          DataError: a text is empty, too long or not UTF-8, or `records` belong to
+            other texts or are another run's for now.
         """
         if not texts:
             raise DataError("there is no text to decode")
+        self._check(texts, name)
+        with contextlib.nullcontext() if records is None else records.alone():
+            self._decode_all(texts, records, format)
+
+    def _decode_all(self, texts, records, format) -> None:
         done = self._already_done(texts, records)
         if done:
             self.console.print(f"{done} texts are already in {records.path}")
@@ -71,13 +82,17 @@ class DecodeRun:
         if format == "trace" and totals:
             self._summarize(totals, seconds, baseline)
 
+    def _check(self, texts: Sequence[str], name: Callable[[int], str]) -> None:
+        for number, text in enumerate(texts, 1):
+            try:
+                encode(self.pair, [text])
+            except DataError as error:
+                raise DataError(
+                    str(error).replace("text 0", name(number), 1)
+                ) from error
+
     def _decode(self, text: str, i: int, method: str) -> tuple[Generated, float]:
-        try:
-            job = prepare(
-                self.pair, [text], self.settings, self.seed, method, row_ids=[i]
-            )
-        except DataError as error:
-            raise DataError(str(error).replace("text 0", f"text {i + 1}")) from error
+        job = prepare(self.pair, [text], self.settings, self.seed, method, row_ids=[i])
         given = jax.tree.leaves((job.inputs, job.prompt))
         program = (method, *(array.shape for array in given))
         if self.compare and program not in self._compiled:

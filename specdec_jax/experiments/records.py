@@ -44,10 +44,14 @@ class RecordFile:
         lines is left as it is.
 
         Raises:
-          DataError: it cannot be written, holds something else than JSON lines, or is
-            another run's for now (`alone`).
+          DataError: it cannot be written, holds something else than JSON lines, is
+            another run's for now (`alone`), or is named as the gin file beside it.
         """
         self.path = Path(path)
+        if self.path.suffix == ".gin":
+            raise DataError(
+                f"{path}: records end in .jsonl; what gin filled in goes to .gin"
+            )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.alone():
@@ -67,7 +71,7 @@ class RecordFile:
         try:
             self._parse(line, number)
         except DataError:
-            if not line.startswith(b"{"):
+            if not (line == b"{" or line.startswith(b'{"')):  # as ours begin
                 raise
             os.truncate(self.path, start)
         else:
@@ -122,11 +126,18 @@ class RecordFile:
             yield
 
     def append(self, record: dict[str, Any]) -> None:
-        """Writes one line, and has it on the disk before it returns."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        """Writes one line, and has it on the disk before it returns.
+
+        Raises:
+          DataError: the disk is full, or whatever else keeps it from being written.
+        """
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise DataError(f"cannot write to {self.path}: {error}") from error
 
 
 def parse_record(content: bytes, place: str) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 import dataclasses
 import enum
+import os
 from collections.abc import Callable, Sequence
 
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
 from specdec_jax.decoding.state import StepInfo
+from specdec_jax.errors import DataError
 
 
 class Fate(enum.Enum):
@@ -97,5 +101,20 @@ def legend(color: bool) -> Text:
     text = Text("    ")
     for fate, meaning in LEGEND:
         text.append(meaning if color else fate.mark(meaning), fate.style)
-        text.append("  ")
+        text.append("   ")
     return text
+
+
+def save_svg(console: Console, path: str | os.PathLike) -> None:
+    """Draws what a recording console printed, as wide as its longest line.
+
+    Raises:
+      DataError: the file cannot be written.
+    """
+    printed = console.export_text(clear=False)
+    # At the terminal's width rich would cut what soft_wrap left long.
+    console.width = max(map(cell_len, printed.splitlines()), default=1)
+    try:
+        console.save_svg(os.fspath(path), title="specdec_jax")
+    except OSError as error:
+        raise DataError(f"cannot write a picture to {path}: {error}") from error

@@ -16,10 +16,19 @@ from flax import struct
 from specdec_jax.axes import constrain
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
-from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, RMSNorm
+from specdec_jax.models.config_checks import check_activations, check_kinds
+from specdec_jax.models.layers import (
+    ACTIVATIONS,
+    Dense,
+    Dropout,
+    Embed,
+    FeedForward,
+    RMSNorm,
+)
 from specdec_jax.typing import Array, Bool, Callable, Float, Float32, Int32
 
 
+@no_type_check  # it checks itself, as its values come out of files
 @dataclasses.dataclass(frozen=True)
 class T5Config:
     """The sizes of a T5, with T5X's names.
@@ -58,6 +67,8 @@ class T5Config:
     packed: bool = False
 
     def __post_init__(self):
+        check_kinds(self, ("num_encoder_layers", "num_decoder_layers"))
+        check_activations(self.mlp_activations, ACTIVATIONS)
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
         if self.dtype not in ("float32", "bfloat16"):
             raise ValueError(

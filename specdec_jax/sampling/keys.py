@@ -45,7 +45,7 @@ def row_keys(key: Key[Array, ""], row_ids: Int32[Array, " B"]) -> Key[Array, " B
 
 def uniforms(
     row_keys_b: Key[Array, " B"],
-    use: Use,
+    use: Use | Int32[Array, " B"],
     step_b: Int32[Array, " B"],
     shape: tuple[int, ...],
 ) -> Float32[Array, " B *shape"]:
@@ -56,7 +56,7 @@ def uniforms(
 
     Args:
       row_keys_b: [B], from `row_keys`.
-      use: who consumes them.
+      use: who consumes them; one for all, or one a row.
       step_b: [B], the step of each row.
       shape: of one row's numbers, such as (G,) for a draft and () for a correction.
 
@@ -64,10 +64,9 @@ def uniforms(
       [B, *shape].
     """
 
-    def of_row(key, step):
+    def of_row(key, use, step):
         step_key = jax.random.fold_in(key, step)
-        return jax.random.uniform(
-            jax.random.fold_in(step_key, int(use)), shape, jnp.float32
-        )
+        return jax.random.uniform(jax.random.fold_in(step_key, use), shape, jnp.float32)
 
-    return jax.vmap(of_row)(row_keys_b, step_b)
+    use_b = jnp.broadcast_to(jnp.asarray(use, jnp.int32), step_b.shape)
+    return jax.vmap(of_row)(row_keys_b, use_b, step_b)

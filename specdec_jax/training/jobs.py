@@ -38,7 +38,10 @@ from specdec_jax.typing import Callable, Params
 
 @dataclasses.dataclass(frozen=True)
 class ParallelText:
-    """Four line-aligned text files of a folder, plain or gzip."""
+    """Four line-aligned text files of a folder.
+
+    Where there is no `NAME.gz`, a plain `NAME` is read.
+    """
 
     folder: str
     train_source: str = "train.en.gz"
@@ -47,14 +50,19 @@ class ParallelText:
     validation_target: str = "val.de.gz"
 
     def train(self) -> list[tuple[str, str]]:
-        folder = Path(self.folder)
-        return read_pairs(folder / self.train_source, folder / self.train_target)
+        return read_pairs(*map(self._path, (self.train_source, self.train_target)))
 
     def validation(self) -> list[tuple[str, str]]:
-        folder = Path(self.folder)
-        return read_pairs(
-            folder / self.validation_source, folder / self.validation_target
-        )
+        names = (self.validation_source, self.validation_target)
+        return read_pairs(*map(self._path, names))
+
+    def _path(self, name: str) -> Path:
+        folder = Path(self.folder).expanduser()
+        names = dict.fromkeys((name, name.removesuffix(".gz")))
+        for found in names:
+            if (folder / found).exists():
+                return folder / found
+        raise DataError(f"{folder} holds no {' and no '.join(names)}")
 
 
 def train(job: Callable[[], None]) -> None:

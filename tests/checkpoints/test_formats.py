@@ -2,13 +2,16 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import specdec_jax as sd
-from specdec_jax.checkpoints import formats
+from specdec_jax import storage
+from specdec_jax.checkpoints import formats, native, weights
+from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
 from specdec_jax.errors import CheckpointError
-from tests.tiny_pairs import SENTENCES
+from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=12)
 
@@ -30,6 +33,69 @@ def test_a_pair_in_every_format_decodes_the_same_tokens(pair_folder, tmp_path):
     formats.convert(tmp_path / "target_huggingface", back, "native")
     first, second = (formats.open_checkpoint(f) for f in (pair_folder / "target", back))
     assert second.config == first.config
+
+
+@pytest.mark.parametrize(
+    ("format", "changes"),
+    [
+        ("t5x", {"relative_attention_max_distance": 64}),
+        ("t5x", {"mlp_activations": ("relu", "linear")}),
+        ("t5x", {"mlp_activations": ("gelu",)}),
+        ("huggingface", {"mlp_activations": ("relu", "linear")}),
+    ],
+)
+def test_what_a_format_does_not_tell_is_refused(tmp_path, format, changes):
+    config = tiny_config(16, 1, **changes)
+    native.save(tmp_path / "a", config, random_params(config, 0))
+    train_tokenizer(SENTENCES * 4, tmp_path / TOKENIZER_FILE, VOCAB_SIZE)
+    with pytest.raises(CheckpointError, match=f"a T5 with {next(iter(changes))}"):
+        formats.convert(tmp_path / "a", tmp_path / "b", format)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_distance_that_hugging_face_tells_is_kept(tmp_path):
+    config = tiny_config(16, 1, relative_attention_max_distance=64)
+    native.save(tmp_path / "a", config, random_params(config, 0))
+    train_tokenizer(SENTENCES * 4, tmp_path / TOKENIZER_FILE, VOCAB_SIZE)
+    formats.convert(tmp_path / "a", tmp_path / "b", "huggingface")
+    found = formats.open_checkpoint(tmp_path / "b").config
+    assert found.relative_attention_max_distance == 64
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_weight_that_is_not_finite_is_named(
+    tmp_path, monkeypatch, bad, packed, dtype
+):
+    monkeypatch.setattr(weights, "BLOCK_BYTES", 256)
+    config = tiny_config(16, 1)
+    params = random_params(config, 0)
+    wi = params["decoder"]["layers_0"]["mlp"]["wi_1"]
+    wi["kernel"] = wi["kernel"].at[9, 3].set(bad)
+    native.save(tmp_path, config, params, dtype)
+    words = "decoder/layers_0/mlp/wi_1/kernel holds NaN or infinity"
+    with pytest.raises(CheckpointError, match=words):
+        native.open_folder(tmp_path).load(packed=packed)
+
+
+def test_weights_whose_sum_is_not_finite_are_weights(tmp_path):
+    config = tiny_config(16, 1)
+    params = random_params(config, 0)
+    wi = params["decoder"]["layers_0"]["mlp"]["wi_1"]
+    wi["kernel"] = jnp.full_like(wi["kernel"], 3e38)
+    native.save(tmp_path, config, params, "float32")
+    loaded = native.open_folder(tmp_path).load()
+    kernel = loaded["decoder"]["layers_0"]["mlp"]["wi_1"]["kernel"]
+    np.testing.assert_array_equal(kernel, wi["kernel"])
+
+
+def test_cloud_storage_that_does_not_answer_is_given_up(monkeypatch):
+    """Its address is of this machine, where nobody listens."""
+    monkeypatch.setattr(storage, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", "http://127.0.0.1:9")
+    with pytest.raises(sd.DataError, match=r"gs://bucket-a/b: no answer in 0.5 s"):
+        formats.open_checkpoint("gs://bucket-a/b")
 
 
 def test_an_unknown_folder_is_named_with_what_to_do(tmp_path):

@@ -105,6 +105,12 @@ def change_tensors(folder, change):
     safetensors.numpy.save_file(tensors, path)
 
 
+def change_config(folder, change, without=()):
+    path = folder / "config.json"
+    fields = json.loads(path.read_text()) | change
+    path.write_text(json.dumps({n: v for n, v in fields.items() if n not in without}))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -139,13 +145,115 @@ def test_a_wrong_tensor_is_named(folder, change, words):
         ({"model_type": "bert"}, "model_type 'bert'; known are t5, mt5"),
         ({"feed_forward_proj": "gated-silu"}, "feed_forward_proj 'gated-silu'"),
         ({"d_ff": 99}, r"has shape \[16, 24\] and the configuration asks for \[16, 99"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon 1e-05; only 1e-06"),
+        ({"decoder_start_token_id": 2}, "decoder_start_token_id 2; only 0"),
+        ({"eos_token_id": 2}, "eos_token_id 2; only 1"),
+        ({"eos_token_id": [1, 2]}, r"eos_token_id \[1, 2\]; only 1"),
+        ({"pad_token_id": -1}, "pad_token_id -1; only 0"),
+        (
+            {"relative_attention_max_distance": 0},
+            "relative_attention_max_distance must be a whole number from 1 on, not 0",
+        ),
+        ({"d_kv": "6"}, "head_dim must be a whole number from 1 on, not '6'"),
+        ({"d_model": 16.0}, "emb_dim must be a whole number from 1 on, not 16.0"),
+        ({"num_heads": None}, "num_heads must be a whole number from 1 on, not None"),
+        (
+            {"num_decoder_layers": True},
+            "num_decoder_layers must be a whole number from 0 on, not True",
+        ),
+        ({"vocab_size": "64"}, "vocab_size must be a whole number from 1 on, not '64'"),
+        ({"feed_forward_proj": ["gated-gelu"]}, r"feed_forward_proj \['gated-gelu'\]"),
+        ({"dropout_rate": "0.1"}, "dropout_rate must be a number, not '0.1'"),
+        ({"scale_decoder_outputs": "no"}, "must be true or false, not 'no'"),
     ],
 )
 def test_a_wrong_configuration_is_named(folder, change, words):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    change_config(folder, change)
     with pytest.raises(CheckpointError, match=words):
         huggingface.open_folder(folder).load()
+
+
+def test_fields_that_are_null_are_as_if_they_were_not_there(folder):
+    fields = ("num_decoder_layers", "decoder_start_token_id", "pad_token_id")
+    change_config(folder, {**dict.fromkeys(fields), "num_layers": 1})
+    assert huggingface.open_folder(folder).config.num_decoder_layers == 1
+
+
+@pytest.mark.parametrize("places", [["a"], {"shared.weight": 1}, None])
+def test_an_index_that_is_none_is_named(tmp_path, places):
+    folder = shutil.copytree(GOLDEN / "v1_0", tmp_path / "v1_0")
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    with pytest.raises(CheckpointError, match="index.json has no weight_map"):
+        huggingface.open_folder(folder)
+
+
+SCALE = "scale_decoder_outputs"
+
+
+@pytest.mark.parametrize("kind", ["mt5", "t5"])
+def test_logits_of_their_own_are_used_whatever_the_names_are_said_to_be(
+    golden, folder, kind
+):
+    """As current transformers save an mT5 again."""
+    change_config(folder, {"model_type": kind, "tie_word_embeddings": True}, [SCALE])
+    checkpoint = huggingface.open_folder(folder)
+    assert not checkpoint.config.logits_via_embedding
+    inputs = [
+        jnp.asarray(golden[side])
+        for side in ("encoder_tokens", "encoder_mask", "decoder_tokens")
+    ]
+    logits = T5(checkpoint.config).apply({"params": checkpoint.load()}, *inputs)
+    np.testing.assert_allclose(logits, golden["v1_1/logits"], rtol=1e-4, atol=1e-4)
+
+
+def one_file(folder, path, change):
+    """The folder with its shards in one file, changed."""
+    tensors = {}
+    shutil.copytree(folder, path)
+    for file in path.glob("*.safetensors"):
+        tensors |= safetensors.numpy.load_file(file)
+        file.unlink()
+    (path / "model.safetensors.index.json").unlink()
+    change(tensors)
+    safetensors.numpy.save_file(tensors, path / "model.safetensors")
+    return path
+
+
+@pytest.mark.parametrize("block", [2**26, 2 * 64])
+@pytest.mark.parametrize("row", [0, 63])
+def test_tied_logits_with_other_weights_are_refused(tmp_path, monkeypatch, block, row):
+    monkeypatch.setattr(huggingface, "BLOCK_BYTES", block)
+
+    def add(tensors):
+        tensors["lm_head.weight"] = tensors["shared.weight"].copy()
+        tensors["lm_head.weight"][row, 3] += 1.0
+
+    folder = one_file(GOLDEN / "v1_0", tmp_path / "v1_0", add)
+    with pytest.raises(CheckpointError, match=r"tied .* have another lm_head.weight"):
+        huggingface.open_folder(folder)
+    change_config(folder, {}, [SCALE])
+    with pytest.raises(CheckpointError, match=r"tied .* have another lm_head.weight"):
+        huggingface.open_folder(folder)
+    change_config(folder, {SCALE: False})
+    assert not huggingface.open_folder(folder).config.logits_via_embedding
+
+
+def test_an_mt5_with_tied_logits_says_whether_they_are_scaled(folder):
+    change_tensors(folder, lambda t: t.pop("lm_head.weight"))
+    change_config(folder, {"model_type": "mt5"}, [SCALE])
+    with pytest.raises(CheckpointError, match="set scale_decoder_outputs"):
+        huggingface.open_folder(folder)
+    change_config(folder, {SCALE: True})
+    assert huggingface.open_folder(folder).config.logits_via_embedding
+
+
+def test_activations_without_a_name_have_no_place(tmp_path):
+    checkpoint = huggingface.open_folder(GOLDEN / "v1_1")
+    config = dataclasses.replace(checkpoint.config, mlp_activations=("relu", "linear"))
+    with pytest.raises(CheckpointError, match="relu.*no Hugging Face format"):
+        huggingface.save(tmp_path / "new", config, checkpoint.load())
+    assert not (tmp_path / "new").exists()
 
 
 def test_files_that_are_not_there_are_named(folder, tmp_path):
@@ -163,19 +271,14 @@ def test_files_that_are_not_there_are_named(folder, tmp_path):
 
 def test_a_checkpoint_without_a_gate_has_copies_that_are_ignored(tmp_path):
     """As early v1.0 checkpoints have them."""
-    folder = shutil.copytree(GOLDEN / "v1_0", tmp_path / "v1_0")
-    tensors = {}
-    for file in folder.glob("*.safetensors"):
-        tensors |= safetensors.numpy.load_file(file)
-        file.unlink()
-    (folder / "model.safetensors.index.json").unlink()
-    shared = tensors["shared.weight"]
-    for stack in ("encoder", "decoder"):
-        tensors[f"{stack}.embed_tokens.weight"] = shared.copy()
-    tensors["lm_head.weight"] = shared.copy()
     name = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
-    tensors[name] = np.zeros((32, 2), np.float32)
-    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
+
+    def add(tensors):
+        for copy in ("encoder.embed_tokens", "decoder.embed_tokens", "lm_head"):
+            tensors[f"{copy}.weight"] = tensors["shared.weight"].copy()
+        tensors[name] = np.zeros((32, 2), np.float32)
+
+    folder = one_file(GOLDEN / "v1_0", tmp_path / "v1_0", add)
     first = huggingface.open_folder(GOLDEN / "v1_0").load()
     second = huggingface.open_folder(folder).load()
     for a, b in zip(

@@ -69,6 +69,15 @@ def test_truncated_and_missing_files_are_named(folder):
         ({"format": "other"}, "format"),
         ({"depth": 3}, "depth"),
         ({"vocab_size": 0}, "vocab_size"),
+        ({"emb_dim": 128.0}, "emb_dim must be a whole number from 1 on, not 128.0"),
+        ({"num_heads": "2"}, "num_heads must be a whole number from 1 on, not '2'"),
+        ({"head_dim": -8}, "head_dim must be a whole number from 1 on, not -8"),
+        ({"dropout_rate": None}, "dropout_rate must be a number, not None"),
+        ({"logits_via_embedding": 1}, "logits_via_embedding must be true or false"),
+        ({"mlp_activations": "gelu"}, "one or two of gelu, relu, linear, not 'gelu'"),
+        ({"mlp_activations": ["swish", "linear"]}, "mlp_activations .*'swish'"),
+        ({"mlp_activations": ["gelu"] * 3}, "mlp_activations must be a list of one or"),
+        ({"mlp_activations": [1]}, r"mlp_activations .*not \[1\]"),
     ],
 )
 def test_a_config_that_is_not_ours_is_named(folder, change, words):

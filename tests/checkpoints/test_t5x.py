@@ -229,7 +229,54 @@ def test_what_is_written_here_reads_back_bit_for_bit(tmp_path, dtype):
     assert spec["dtype"] == dtype
 
 
+def test_zeros_written_here_are_stored(tmp_path):
+    leaves = {n: np.zeros_like(a) for n, a in random_params().items()}
+    params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, leaves), sep="/")
+    assert_loads(t5x.save(tmp_path, params), leaves)
+
+
 # --- bad ones
+
+
+def lose_a_chunk(place):
+    metadata = (".zarray", "zarr.json")
+    next(
+        p for p in sorted(place.rglob("*")) if p.is_file() and p.name not in metadata
+    ).unlink()
+
+
+@pytest.mark.parametrize("written", ["t5", "scalable_t5"])
+def test_a_chunk_lost_of_what_t5x_wrote_is_named(tmp_path, written):
+    shutil.unpack_archive(GOLDEN / f"{written}.tar.gz", tmp_path, filter="data")
+    place = next((tmp_path / "checkpoint_3").glob("*.wo.kernel"))
+    lose_a_chunk(place)
+    with pytest.raises(CheckpointError, match="wo/kernel cannot be read.*missing"):
+        t5x.open_folder(tmp_path / "checkpoint_3").load()
+
+
+@pytest.mark.parametrize("zarr3", [True, False])
+def test_a_chunk_lost_of_what_orbax_wrote_is_named(tmp_path, zarr3):
+    tree = {"target": traverse_util.unflatten_dict(random_params(), sep="/")}
+    handler = ocp.PyTreeCheckpointHandler(use_ocdbt=False, use_zarr3=zarr3)
+    ocp.Checkpointer(handler).save((tmp_path / "step").absolute(), tree)
+    lose_a_chunk(tmp_path / "step" / "target.token_embedder.embedding")
+    with pytest.raises(CheckpointError, match="token_embedder/embedding cannot be"):
+        t5x.open_folder(tmp_path / "step").load()
+
+
+@pytest.mark.parametrize("zarr3", [True, False])
+def test_a_chunk_lost_of_a_merged_store_is_named(tmp_path, zarr3):
+    tree = {"target": traverse_util.unflatten_dict(random_params(), sep="/")}
+    handler = ocp.PyTreeCheckpointHandler(use_ocdbt=True, use_zarr3=zarr3)
+    ocp.Checkpointer(handler).save((tmp_path / "step").absolute(), tree)
+    base = {"driver": "file", "path": f"{tmp_path / 'step'}/"}
+    store = ts.KvStore.open({"driver": "ocdbt", "base": base}).result()
+    name = b"target.token_embedder.embedding/"
+    for key in store.list().result():
+        if key.startswith(name) and not key.endswith((b".zarray", b"zarr.json")):
+            store.delete_range(ts.KvStore.KeyRange(key, key + b"\0")).result()
+    with pytest.raises(CheckpointError, match="token_embedder/embedding cannot be"):
+        t5x.open_folder(tmp_path / "step").load()
 
 
 def broken(folder, change):

@@ -214,3 +214,10 @@ def test_every_file_parses_and_only_what_the_user_knows_is_required(file):
     assert text.startswith("# ")
     assert set(re.findall(r"(\w+) = %gin.REQUIRED", text)) <= USERS
     parse(file, **dict.fromkeys(USERS, "x"))
+
+
+def test_a_file_of_pairs_is_decoded_by_the_demo_pair_unless_another_is_named():
+    parse(ROOT / "configs" / "runs" / "tsv.gin", TSV="x")
+    vocabulary = copy.deepcopy(gin.query_parameter("tsv_pairs.vocabulary"))
+    own = ASSETS / gin.query_parameter("%PAIR") / "spiece.model"
+    assert (ROOT / vocabulary).samefile(own)

@@ -46,5 +46,5 @@ def test_lsum_compares_sentence_by_sentence():
 )
 def test_a_missing_metric_is_one_clear_line(monkeypatch, metric, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(SettingsError, match=r"specdec_jax\[seqio\]"):
+    with pytest.raises(SettingsError, match=r"pip install -e '\.\[seqio\]'"):
         metric(["a"], ["a"])

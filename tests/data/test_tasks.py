@@ -144,7 +144,7 @@ def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
             make()
         message = str(raised.value)
         assert f"package {package} " in message and "\n" not in message
-        assert "pip install 'specdec_jax[seqio]'" in message
+        assert "pip install -e '.[seqio]'" in message
 
 
 def test_reading_the_modules_imports_neither_seqio_nor_tensorflow():

@@ -1,8 +1,9 @@
 import gzip
+import io
 
 import pytest
 
-from specdec_jax.data.text import read_lines, read_pairs
+from specdec_jax.data.text import read_lines, read_pairs, read_stream
 from specdec_jax.errors import DataError
 
 
@@ -21,6 +22,12 @@ def test_a_missing_a_broken_and_a_binary_file_are_named(tmp_path):
     for name in ("missing", "broken.gz", "binary"):
         with pytest.raises(DataError, match=name):
             read_lines(tmp_path / name)
+
+
+def test_a_line_that_is_not_utf8_is_named():
+    with pytest.raises(DataError, match="line 2 of the stream is not UTF-8"):
+        read_stream(io.BytesIO(b"a\n\xff\n"), "the stream")
+    assert read_stream(io.BytesIO("ä\r\nb".encode()), "the stream") == ["ä", "b"]
 
 
 def test_unaligned_files_are_refused(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from specdec_jax.data.tokenizer import EOS_ID, Tokenizer
+from specdec_jax.data.tokenizer import EOS_ID, Tokenizer, train_tokenizer
 from specdec_jax.errors import DataError
 from tests.tiny_pairs import SENTENCES
 
@@ -30,6 +30,21 @@ def test_ids_without_a_piece_are_shown_and_left_out_of_text(tokenizer):
 
 def test_a_file_that_is_no_model_is_named(tmp_path):
     (tmp_path / "spiece.model").write_bytes(b"junk")
-    for path in (tmp_path / "spiece.model", tmp_path / "missing.model"):
-        with pytest.raises(DataError, match=path.name):
-            Tokenizer(path)
+    (tmp_path / "empty.model").write_bytes(b"")
+    for name in ("spiece.model", "empty.model", "missing.model"):
+        with pytest.raises(DataError, match=name):
+            Tokenizer(tmp_path / name)
+
+
+def test_text_that_is_not_unicode_is_refused(tokenizer):
+    text = b"a dog \xff".decode("utf-8", "surrogateescape")
+    with pytest.raises(DataError, match=r"a dog \\udcff' is not UTF-8"):
+        tokenizer.encode(text)
+
+
+def test_too_few_lines_are_told_with_what_to_do(tmp_path):
+    with pytest.raises(DataError, match="fewer pieces") as raised:
+        train_tokenizer(SENTENCES, tmp_path / "spiece.model", 4000)
+    message = str(raised.value)
+    assert "vocab_size=N" in message and "\n" not in message
+    assert not (tmp_path / "spiece.model").exists()

@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -101,6 +103,11 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
     other = dataclasses.replace(CONFIG, repeats=7)
     with pytest.raises(DataError, match="records.jsonl:1 has config"):
         list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:2]), other, file))
+    swapped = encode(tiny_pair, SENTENCES[1::-1])
+    with pytest.raises(DataError, match="records.jsonl:1 has sentences_sha256"):
+        list(benchmark(tiny_pair, swapped, CONFIG, file))
+    with file.alone(), pytest.raises(DataError, match="another run appends"):
+        list(benchmark(tiny_pair, swapped, CONFIG, file))
     with pytest.raises(DataError, match="records.jsonl:1 has sentences 2"):
         list(benchmark(tiny_pair, encode(tiny_pair, SENTENCES[:3]), CONFIG, file))
 
@@ -118,6 +125,24 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(SettingsError):
         BenchmarkConfig(**change)
+
+
+def test_one_number_in_place_of_a_list_is_named():
+    """As gin gives it, where no types are checked."""
+    program = (
+        "from specdec_jax.experiments.benchmark import BenchmarkConfig\n"
+        "from specdec_jax.errors import SettingsError\n"
+        "for change in ({'gammas': 5}, {'temperatures': 1.0}):\n"
+        "    try: BenchmarkConfig(**change)\n"
+        "    except SettingsError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "gammas must be a list, not 5",
+        "temperatures must be a list, not 1.0",
+    ]
 
 
 def test_both_estimates_of_alpha_are_rates(records):

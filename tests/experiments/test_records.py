@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -29,7 +30,14 @@ def test_a_file_of_something_else_is_named_with_its_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"dear diary", b'{"n": 1}\ndear diary', b"not json\n{", b"\xff\xfe"]
+    "content",
+    [
+        b"dear diary",
+        b"{{ notes }}",
+        b'{"n": 1}\ndear diary',
+        b"not json\n{",
+        b"\xff\xfe",
+    ],
 )
 def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
     path = tmp_path / "diary.txt"
@@ -52,6 +60,25 @@ def test_an_unwritable_place_is_named(tmp_path):
     for path in (tmp_path / "file" / "records.jsonl", tmp_path):
         with pytest.raises(DataError, match="cannot write"):
             RecordFile(path)
+
+
+def test_records_do_not_lie_where_the_operative_config_goes(tmp_path):
+    path = tmp_path / "rows.gin"
+    path.write_text('{"n": 1}\n')
+    with pytest.raises(DataError, match="rows.gin: records end in .jsonl"):
+        RecordFile(path)
+    assert path.read_text() == '{"n": 1}\n'
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    records = RecordFile(tmp_path / "records.jsonl")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DataError, match="cannot write to .*records.jsonl: .*No space"):
+        records.append({"n": 1})
 
 
 def test_a_file_that_another_run_appends_to_is_refused_until_it_ends(tmp_path):

@@ -1,6 +1,13 @@
+import html
+import io
+import re
+
 import numpy as np
+import pytest
+from rich.console import Console
 
 from specdec_jax.decoding.state import StepInfo
+from specdec_jax.errors import DataError
 from specdec_jax.experiments import trace
 from specdec_jax.experiments.trace import Fate, TraceToken
 
@@ -60,3 +67,33 @@ def test_with_colour_the_text_has_no_marks_and_each_fate_a_style():
     assert styles[" w7"] == Fate.REJECTED.style
     assert styles["w8"] == Fate.CORRECTED.style
     assert len({fate.style for fate in Fate}) == len(Fate)
+
+
+def test_a_picture_is_as_wide_as_the_longest_line(tmp_path):
+    """What is printed is cut nowhere, however narrow the terminal."""
+    console = Console(file=io.StringIO(), width=20, soft_wrap=True, record=True)
+    lines = ["short", "a line that is far longer than twenty columns, to its end"]
+    console.print("\n".join(lines))
+    trace.save_svg(console, tmp_path / "a.svg")
+    svg = (tmp_path / "a.svg").read_text()
+    drawn = re.findall(r"<text [^>]*clip-path[^>]*>([^<]*)</text>", svg)
+    drawn = [html.unescape(text).replace("\xa0", " ").strip() for text in drawn]
+    assert [text for text in drawn if text] == lines
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
+    assert width >= 12.2 * len(lines[1])  # columns of 12.2 pixels
+
+
+def test_a_picture_that_cannot_be_written_is_named(tmp_path):
+    console = Console(file=io.StringIO(), record=True)
+    with pytest.raises(DataError, match="nowhere"):
+        trace.save_svg(console, tmp_path / "nowhere" / "a.svg")
+
+
+def test_the_words_of_the_legend_are_apart():
+    assert trace.legend(color=True).plain.split("   ") == [
+        "",
+        " accepted",
+        "rejected",
+        "the target's own",
+        "",
+    ]

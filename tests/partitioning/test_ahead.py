@@ -164,3 +164,17 @@ def test_a_topology_that_is_not_sold_is_refused():
         topology.describe("v5e", 3)
     with pytest.raises(SettingsError, match="one of v4, v5e, v5p, v6e"):
         topology.describe("v3", 4)
+
+
+def test_a_run_that_fails_leaves_no_file_and_a_report_is_left_alone(tmp_path):
+    def failing(*flags):
+        command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={GIN}"]
+        command += [f"--out={tmp_path}", "--topology=v5e", "--gin.MESH=None", *flags]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.startswith("error: ")
+        return done.stderr
+
+    assert "slices of" in failing("--chips=3")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "ahead.jsonl").write_text("{}\n")
+    assert "holds a report" in failing("--chips=1")

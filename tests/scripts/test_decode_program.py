@@ -13,20 +13,25 @@ from rich.console import Console
 import specdec_jax as sd
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.experiments.decode_run import DecodeRun
+from specdec_jax.experiments.records import RecordFile
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def run(program, *args, stdin=""):
-    return subprocess.run(
-        [sys.executable, f"scripts/{program}.py", *map(str, args)],
+    """Bytes are given on as they are; what comes back is text."""
+    as_is = (str, bytes)
+    args = [arg if isinstance(arg, as_is) else str(arg) for arg in args]
+    done = subprocess.run(
+        [sys.executable, f"scripts/{program}.py", *args],
         cwd=ROOT,
-        input=stdin,
+        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
         capture_output=True,
-        text=True,
         timeout=300,
     )
+    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    return done
 
 
 @pytest.fixture
@@ -64,6 +69,21 @@ def test_compiling_is_in_neither_time_of_a_comparison(tiny_pair):
     assert 0 < ours < 1 and 0 < alone < 1  # compiling takes seconds
 
 
+def test_two_runs_do_not_append_to_one_file(tiny_pair, tmp_path):
+    run = DecodeRun(
+        pair=tiny_pair,
+        settings=sd.DecodeSettings(gamma=2, max_new_tokens=8),
+        seed=0,
+        method="speculative",
+        compare=False,
+        console=Console(file=io.StringIO()),
+    )
+    records = RecordFile(tmp_path / "rows.jsonl")
+    with records.alone(), pytest.raises(sd.DataError, match="another run appends"):
+        run(SENTENCES[:1], records, "text")
+    assert list(records) == []
+
+
 def test_json_lines_are_appended_and_a_stopped_run_goes_on(
     decode, pair_folder, tmp_path
 ):
@@ -90,6 +110,29 @@ def test_json_lines_are_appended_and_a_stopped_run_goes_on(
 
 
 @pytest.mark.parametrize(
+    ("bad", "words"), [("", "is empty"), ("dog " * 600, "tokens and at most 512")]
+)
+def test_no_line_is_decoded_before_all_are_found_good(decode, tmp_path, bad, words):
+    inputs, out = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    inputs.write_text("\n".join([SENTENCES[0], bad, SENTENCES[1]]) + "\n")
+    done = decode(f"--input={inputs}", f"--out={out}", "--format=text")
+    assert done.returncode == 1 and done.stdout == ""
+    assert f"error: line 2 of {inputs} " in done.stderr and words in done.stderr
+    assert not out.read_text()
+
+
+PROGRAMS = {path.stem for path in (ROOT / "scripts").glob("*.py")}
+TAKE_WORDS = {"run_notebooks"}
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS - TAKE_WORDS))
+def test_a_word_without_a_flag_is_refused_by_all_programs(program):
+    done = run(program, "word")
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: 'word' belongs to no flag")
+
+
+@pytest.mark.parametrize(
     ("args", "stdin", "words"),
     [
         (["--text="], "", "text 1 is empty"),
@@ -103,6 +146,11 @@ def test_json_lines_are_appended_and_a_stopped_run_goes_on(
         (["--text=a dog", "--gin.NoSuchThing.x=1"], "", "NoSuchThing"),
         (["--text=a dog", "--out=/proc/nowhere/out.jsonl"], "", "cannot write"),
         (["--input=nowhere.txt"], "", "nowhere.txt"),
+        ([b"--text=a dog \xff"], "", "is not UTF-8"),
+        ([], b"a dog\na \xff dog\n", "line 2 of standard input is not UTF-8"),
+        ([], "a dog\n\na dog\n", "line 2 of standard input is empty"),
+        (["a dog"], "", "'a dog' belongs to no flag"),
+        (["--text=a", "dog"], "", "'dog' belongs to no flag"),
     ],
 )
 def test_bad_input_is_one_clear_line(decode, args, stdin, words):

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import jax
@@ -97,3 +98,17 @@ def test_distilling_a_model_into_itself_loses_nothing():
     assert loss == pytest.approx(0, abs=1e-5)
     assert metrics["alpha"] == pytest.approx(1, abs=1e-5)
     assert metrics["alpha_greedy"] == pytest.approx(1)
+
+
+def test_parallel_text_may_be_gzip_or_plain_and_what_is_missing_is_named(tmp_path):
+    text = jobs.ParallelText(str(tmp_path))
+    write(tmp_path, "train.en", ["a dog"])
+    with pytest.raises(DataError, match=r"no train\.de\.gz and no train\.de$"):
+        text.train()
+    write(tmp_path, "train.de", ["not this one"])
+    with gzip.open(tmp_path / "train.de.gz", "wt", encoding="utf-8") as file:
+        file.write("ein Hund\n")
+    assert text.train() == [("a dog", "ein Hund")]
+    write(tmp_path, "val.en", ["two men"])
+    write(tmp_path, "val.de", ["zwei Männer"])
+    assert text.validation() == [("two men", "zwei Männer")]
