@@ -107,7 +107,8 @@ def load_model(
     if dtype is None:
         dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
     if dtype not in DTYPES:
-        raise SettingsError(f"dtype must be one of {DTYPES}, not {dtype!r}")
+        why = ": T5 overflows in it" if dtype == "float16" else ""
+        raise SettingsError(f"dtype must be one of {DTYPES}, not {dtype!r}{why}")
     checkpoint = open_checkpoint(path, config)
     loaded = find_tokenizer(checkpoint, path, tokenizer)
     sizes = dataclasses.replace(

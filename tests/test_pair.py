@@ -126,5 +126,7 @@ def test_a_folder_without_a_tokenizer_is_named(folder):
 
 
 def test_float16_is_refused(folder):
-    with pytest.raises(ValueError, match="overflows"):
+    with pytest.raises(sd.SettingsError, match="overflows"):
         sd.load_pair(folder, dtype="float16")
+    with pytest.raises(sd.SettingsError, match="dtype must be one of"):
+        sd.load_pair(folder, dtype="int8")

@@ -221,8 +221,8 @@ def test_the_gin_files_need_only_what_a_user_alone_knows(
     test["MAX_NEW_TOKENS"] = SETTINGS.max_new_tokens
     if config == "tsv":
         files = ["configs/runs/tsv.gin"]
-        known["TSV"] = tsv
-        test |= {"PAIR": str(pair_folder), "PREFIX": PREFIX}
+        test |= known | {"PAIR": str(pair_folder), "PREFIX": PREFIX}
+        known = {"TSV": tsv}  # the demo pair's vocabulary is the default
     else:
         files = [f"configs/tasks/{config}.gin", "configs/runs/pair.gin"]
         for side in ("target", "drafter"):
