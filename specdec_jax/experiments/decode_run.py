@@ -15,7 +15,7 @@ from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError
 from specdec_jax.experiments import trace
 from specdec_jax.experiments.records import RecordFile, environment
-from specdec_jax.generate import Generated, collect, encode, prepare
+from specdec_jax.generate import Generated, collect, encode, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.typing import Any
 
@@ -60,20 +60,20 @@ class DecodeRun:
         """
         if not texts:
             raise DataError("there is no text to decode")
-        self._check(texts, name)
+        encoded = self._encode(texts, name)
         with contextlib.nullcontext() if records is None else records.alone():
-            self._decode_all(texts, records, format)
+            self._decode_all(texts, encoded, records, format)
 
-    def _decode_all(self, texts, records, format) -> None:
+    def _decode_all(self, texts, encoded, records, format) -> None:
         done = self._already_done(texts, records)
         if done:
             self.console.print(f"{done} texts are already in {records.path}")
         totals, seconds, baseline = [], 0.0, 0.0
         for i in self._track(range(done, len(texts)), show=format != "trace"):
-            out, elapsed = self._decode(texts[i], i, self.method)
+            out, elapsed = self._decode(encoded[i], i, self.method)
             seconds += elapsed
             if self.compare:
-                baseline += self._decode(texts[i], i, "autoregressive")[1]
+                baseline += self._decode(encoded[i], i, "autoregressive")[1]
             totals.append(out.stats)
             record = self._record(i, texts[i], out)
             if records is not None:
@@ -82,17 +82,24 @@ class DecodeRun:
         if format == "trace" and totals:
             self._summarize(totals, seconds, baseline)
 
-    def _check(self, texts: Sequence[str], name: Callable[[int], str]) -> None:
+    def _encode(self, texts: Sequence[str], name: Callable[[int], str]) -> list:
+        """The ids of each text; an error calls a text by its name."""
+        encoded = []
         for number, text in enumerate(texts, 1):
             try:
-                encode(self.pair, [text])
+                encoded += encode(self.pair, [text])
             except DataError as error:
                 raise DataError(
                     str(error).replace("text 0", name(number), 1)
                 ) from error
+        return encoded
 
-    def _decode(self, text: str, i: int, method: str) -> tuple[Generated, float]:
-        job = prepare(self.pair, [text], self.settings, self.seed, method, row_ids=[i])
+    def _decode(
+        self, tokens: Sequence[int], i: int, method: str
+    ) -> tuple[Generated, float]:
+        job = prepare_tokens(
+            self.pair, [tokens], self.settings, self.seed, method, row_ids=[i]
+        )
         given = jax.tree.leaves((job.inputs, job.prompt))
         program = (method, *(array.shape for array in given))
         if self.compare and program not in self._compiled:

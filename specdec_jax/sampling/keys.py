@@ -26,7 +26,7 @@ class Use(enum.IntEnum):
     DRAFT = 0  # x_i ~ q_i(x), a number a guess (Algorithm 1)
     ACCEPT = 1  # r_i ~ U(0, 1), a number a guess (Algorithm 1)
     CORRECT = 2  # t ~ p'(x), one number a block (Algorithm 1)
-    SAMPLE = 3  # x ~ p(x), one number a step (the autoregressive baseline)
+    SAMPLE = 3  # x ~ p(x), one number a step (the baseline, and rows of gamma 0)
 
 
 def row_keys(key: Key[Array, ""], row_ids: Int32[Array, " B"]) -> Key[Array, " B"]:

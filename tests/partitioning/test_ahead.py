@@ -13,6 +13,7 @@ import pytest
 
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import ahead_report, paper
+from specdec_jax.experiments.evidence import Evidence
 from specdec_jax.experiments.walltime import length
 from specdec_jax.partitioning import topology
 
@@ -102,6 +103,9 @@ def test_a_cut_target_run_has_the_collectives_of_its_layout_and_no_more(four_chi
 def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
     records, printed, folder = four_chips
     lines = {r["run"]: r for r in records if r["what"] == "table 2"}
+    # The report of all tables takes them for what they are.
+    found = Evidence.read([folder]).of("roofline", topology="v5e", chips=4)
+    assert {one["run"] for one in found} == set(lines)
     assert len(lines) == 12
     for line in paper.LINES:
         ours = lines[line.run]
