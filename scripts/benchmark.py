@@ -27,6 +27,7 @@ _LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences o
 COLUMNS = {
     "temperature": "T",
     "gamma": "γ",
+    "lenience": "l",
     "alpha": "α",
     "alpha_counted": "α counted",
     "c": "c",

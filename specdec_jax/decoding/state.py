@@ -46,7 +46,7 @@ class StepInfo:
     num_accepted: Int32[Array, " B"]  # n of Algorithm 1
     next_token: Int32[Array, " B"]  # the target's own: correction or bonus
     num_emitted: Int32[Array, " B"]  # n + 1, or fewer if EOS or the cap came first
-    betas: Float32[Array, "B G"]  # sum_x min(p, q) at each guess; 0 past gamma
+    betas: Float32[Array, "B G"]  # sum_x min(p/l, q) at each guess; 0 past gamma
 
 
 @no_type_check

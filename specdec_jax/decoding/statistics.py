@@ -25,7 +25,7 @@ class DecodeStats:
       drafted: guesses in force in those runs.
       accepted: guesses that stood.
       rejected: first rejections, one a block at most.
-      beta_sum, beta_count: sum of sum_x min(p, q) over the guesses tested, and their
+      beta_sum, beta_count: sum of sum_x min(p/l, q) over the guesses tested, and their
         number (accepted + rejected).
     """
 
@@ -52,7 +52,7 @@ class DecodeStats:
 
     @property
     def alpha(self) -> Count:
-        """alpha as the mean of beta = sum_x min(p, q) over the guesses tested."""
+        """alpha as the mean of beta = sum_x min(p/l, q) over the guesses tested."""
         return _ratio(self.beta_sum, self.beta_count)
 
     @classmethod

@@ -160,19 +160,17 @@ def _at_temperature_0(evidence: Evidence) -> Table:
 
 def _measured(evidence: Evidence) -> Table:
     """What lenience does to the pairs measured here, with BLEU where there is one."""
-    alphas, rows, used = _unfiltered(evidence), [], []
+    alphas, rows, used = _unfiltered(evidence), [], {"lenient": [], "scores": []}
     for one in alphas:
-        key = {"pair": one["pair"], "temperature": one["temperature"]}
-        fastest = max(
-            evidence.of("benchmark", **key), key=lambda b: b["speedup"], default=None
-        )
-        scores = _scores(evidence, one)
-        used += [found for found in (one, scores) if found]
+        timed, scores = _timed(evidence, one), _scores(evidence, one)
+        used["lenient"] += [timed] if timed else []
+        used["scores"] += [scores] if scores else []
         rows.append(
             (
                 *(one["pair"], one["drafter"], one["temperature"], one["lenience"]),
                 *(one["alpha"], one["alpha_interval"], one["tokens"]),
-                *(fastest and fastest["gamma"], fastest and _speed(one, fastest)),
+                *(timed and timed[key] for key in ("gamma", "alpha", "speedup")),
+                timed and timed.get("speedup_spread"),
                 scores and scores["scores"].get("bleu"),
                 scores and scores["tokens"] / scores["target_calls"],
             )
@@ -182,18 +180,19 @@ def _measured(evidence: Evidence) -> Table:
         Column("l", format="g"),
         *(Column("α", Kind.MEASURED), Column("95%", Kind.MEASURED)),
         Column("tokens", Kind.MEASURED, "d"),
-        *(Column("γ", format="d"), Column("loop's speed", Kind.PREDICTED)),
+        *(Column("γ", format="d"), Column("α in the loop", Kind.MEASURED)),
+        *(Column("speed", Kind.MEASURED), Column("rounds", Kind.MEASURED)),
         Column("BLEU", Kind.MEASURED, ".1f"),
         Column("tokens a run", Kind.MEASURED),
     )
     notes = (
-        "The loop's speed: Theorem 3.8 with this α, and with c, v and γ of the pair's "
-        "fastest benchmark record; outputs have no end and encoding costs nothing in "
-        "it, so that whole decodes gain less (Table 2).",
+        "α is of the target's own tokens, α in the loop of the lenient loop's tokens, "
+        "which are others.",
     )
-    sources = Source.of(used, COMMANDS["alpha"])
-    if not any(_scores(evidence, one) for one in alphas):
-        sources.append(Source("No record of BLEU", COMMANDS["scores"]))
+    sources = Source.of(alphas, COMMANDS["alpha"])
+    for kind, what in (("lenient", "lenient speed"), ("scores", "BLEU")):
+        missing = [Source(f"No record of {what}", COMMANDS[kind])]
+        sources += Source.of(used[kind], COMMANDS[kind]) if used[kind] else missing
     title = "Lenience with the pairs measured here"
     return Table(title, columns, rows, notes, sources)
 
@@ -239,7 +238,15 @@ def _scores(evidence: Evidence, alpha: Found) -> Found | None:
     return None
 
 
-def _speed(alpha: Found, benchmark: Found) -> float:
-    return theory.speedup(
-        alpha["alpha"], benchmark["gamma"], benchmark["c"], benchmark["verify_cost"]
+def _timed(evidence: Evidence, alpha: Found) -> Found | None:
+    """The benchmark of an alpha record's pair, temperature and lenience.
+
+    Of several gammas it is the one that lenience was measured at, where it was.
+    """
+    same = {key: alpha[key] for key in ("pair", "temperature")}
+    found = [*evidence.of("benchmark", **same), *evidence.of("lenient", **same)]
+    gammas = {one["gamma"] for one in evidence.of("lenient", **same)}
+    found = [one for one in found if one.get("lenience", 1.0) == alpha["lenience"]]
+    return max(
+        found, key=lambda one: (one["gamma"] in gammas, one["speedup"]), default=None
     )

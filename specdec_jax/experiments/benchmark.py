@@ -1,13 +1,14 @@
 """Speculative decoding against its baseline, measured in one process, interleaved.
 
-For every gamma and temperature: tokens per second of both, alpha by both estimators,
-the costs c and v, the speedup predicted from them (once as if beta were i.i.d., and
-once from the betas along the baseline's outputs), and the measured one.
+For every gamma, temperature and lenience: tokens per second of both, alpha by both
+estimators, the costs c and v, the speedup predicted from them (once as if beta were
+i.i.d., and once from the betas along the baseline's outputs), and the measured one.
 """
 
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 
@@ -26,6 +27,7 @@ from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Any
 
+BASELINE = (0, 1.0)  # among gammas and leniences
 SCORED = 8  # baseline outputs scored together
 
 
@@ -36,6 +38,7 @@ class BenchmarkConfig:
     Attributes:
       gammas: block sizes; each is a program of its own.
       temperatures: of both sides; traced.
+      leniences: of appendix A.5; traced. Below 1 the output is not the target's own.
       repeats: rounds over all sentences. Every round times every program on every
         sentence before the next round begins.
       max_new_tokens: of every sentence.
@@ -46,6 +49,7 @@ class BenchmarkConfig:
 
     gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
     temperatures: tuple[float, ...] = (0.0, 1.0)
+    leniences: tuple[float, ...] = (1.0,)
     repeats: int = 3
     max_new_tokens: int = 64
     seed: int = 0
@@ -53,12 +57,14 @@ class BenchmarkConfig:
     cost_steps: int = 40
 
     def __post_init__(self):
-        for name in ("gammas", "temperatures"):
+        for name in ("gammas", "temperatures", "leniences"):
             if not isinstance(getattr(self, name), tuple | list):
                 raise SettingsError(
                     f"{name} must be a list, not {getattr(self, name)!r}"
                 )
-        if not self.gammas or min(self.gammas) < 1:
+            if not getattr(self, name):
+                raise SettingsError(f"{name} must not be empty")
+        if min(self.gammas) < 1:
             raise SettingsError(f"gammas must be at least 1 each, not {self.gammas}")
         for name in ("repeats", "cost_rounds", "cost_steps"):
             if getattr(self, name) < 1:
@@ -67,6 +73,8 @@ class BenchmarkConfig:
                 )
         for temperature in self.temperatures:
             DecodeSettings(temperature=temperature)
+        for lenience in self.leniences:
+            DecodeSettings(lenience=lenience)
 
 
 def benchmark(
@@ -75,7 +83,7 @@ def benchmark(
     config: BenchmarkConfig,
     records: RecordFile | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Measures, and yields a record for each (temperature, gamma).
+    """Measures, and yields a record for each (temperature, gamma, lenience).
 
     Args:
       pair: to measure.
@@ -95,11 +103,13 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
     done = set()
     for number, record in enumerate(records or (), 1):
         records.require(number, record, _identity(pair, inputs, config))
-        done.add((record["temperature"], record["gamma"]))
+        done.add(tuple(record[key] for key in ("temperature", "gamma", "lenience")))
+    settings = list(itertools.product(config.gammas, config.leniences))
     for temperature in config.temperatures:
-        gammas = [g for g in config.gammas if (temperature, g) not in done]
-        if not gammas:
+        wanted = [one for one in settings if (temperature, *one) not in done]
+        if not wanted:
             continue
+        gammas = list(dict.fromkeys(gamma for gamma, _ in wanted))
         with _progress(f"temperature {temperature:g}") as tick:
             meter = CostMeter(
                 pair,
@@ -110,12 +120,15 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
                 steps=config.cost_steps,
                 seed=config.seed,
             )
-            runs = _measure(pair, inputs, temperature, gammas, config, meter, tick)
+            runs = _measure(pair, inputs, temperature, wanted, config, meter, tick)
         costs = meter.costs()
-        stands = _score_baseline(pair, inputs, temperature, runs[0], config)
-        for gamma in gammas:
-            record = _record(pair, inputs, temperature, gamma, runs, costs, config)
-            record |= _predicted_from_betas(stands, gamma, CostModel.of(costs))
+        stands = _score_baseline(pair, inputs, temperature, runs[BASELINE], config)
+        for gamma, lenience in wanted:
+            record = _identity(pair, inputs, config)
+            record |= {"temperature": temperature, "gamma": gamma, "lenience": lenience}
+            record |= _compared(runs[BASELINE], runs[gamma, lenience], gamma, costs)
+            if lenience == 1:  # else outputs are not the baseline's
+                record |= _predicted_from_betas(stands, gamma, CostModel.of(costs))
             record |= environment()
             if records is not None:
                 records.append(record)
@@ -142,38 +155,43 @@ class _Run:
         return np.array([s.tokens.sum() for s in self.stats]) / np.array(self.seconds)
 
 
-def _measure(pair, inputs, temperature, gammas, config, meter, tick) -> dict[int, _Run]:
-    """Rounds over all sentences, rounds of costs among them; gamma 0: the baseline."""
-    runs = {gamma: _Run() for gamma in (0, *gammas)}
+def _measure(
+    pair, inputs, temperature, wanted, config, meter, tick
+) -> dict[tuple[int, float], _Run]:
+    """Rounds over all sentences, rounds of costs among them; by gamma and lenience."""
+    runs = {setting: _Run() for setting in (BASELINE, *wanted)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
     for round_ in range(rounds):
-        seconds, stats, outputs = ({gamma: [] for gamma in runs} for _ in range(3))
+        seconds, stats, outputs = ({one: [] for one in runs} for _ in range(3))
         for i, tokens in enumerate(inputs):
-            for gamma in runs:
+            for setting in runs:
+                gamma, lenience = setting
                 settings = DecodeSettings(
                     gamma=gamma,
                     temperature=temperature,
+                    lenience=lenience,
                     max_new_tokens=config.max_new_tokens,
                 )
                 job = prepare_tokens(
                     pair, [tokens], settings, config.seed + round_, row_ids=[i]
                 )
                 elapsed, state = timed(lambda: job.run(job.begin()))  # noqa: B023
-                seconds[gamma].append(elapsed)
+                seconds[setting].append(elapsed)
                 result = job.finish(state)
-                stats[gamma].append(statistics(result))
+                stats[setting].append(statistics(result))
                 length = int(result.lengths[0])
-                outputs[gamma].append(np.asarray(result.tokens)[0, :length].tolist())
+                tokens_made = np.asarray(result.tokens)[0, :length].tolist()
+                outputs[setting].append(tokens_made)
             if round_:
                 measured = (round_ - 1) * len(inputs) + i + 1
                 due = config.cost_rounds * measured // (config.repeats * len(inputs))
                 for _ in range(len(meter), due):
                     meter.measure()
             tick(round_ * len(inputs) + i + 1, rounds * len(inputs))
-        for gamma, run in runs.items() if round_ else ():
-            run.seconds.append(sum(seconds[gamma]))
-            run.stats.append(DecodeStats.stacked(stats[gamma]))
-            run.outputs.append(outputs[gamma])
+        for setting, run in runs.items() if round_ else ():
+            run.seconds.append(sum(seconds[setting]))
+            run.stats.append(DecodeStats.stacked(stats[setting]))
+            run.outputs.append(outputs[setting])
     return runs
 
 
@@ -209,23 +227,20 @@ def _predicted_from_betas(
     }
 
 
-def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, Any]:
-    baseline = runs[0].tokens_per_second
-    ours = runs[gamma].tokens_per_second
-    stats = DecodeStats.pooled(runs[gamma].stats)
+def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
+    """The numbers of a record."""
+    baseline, ours = baseline_run.tokens_per_second, run.tokens_per_second
+    stats = DecodeStats.pooled(run.stats)
     # No guess tested, as when nothing is found to copy: none stood.
     alpha, counted = np.nan_to_num([stats.alpha, stats.acceptance_rate]).tolist()
     step = float(np.median(costs.target))
     c, v = float(np.median(costs.c(gamma))), float(np.median(costs.v(gamma)))
     alone = costs.c_alone()
     fixed_costs = tuple(float(np.median(costs.once(g))) for g in (0, gamma))
-    lengths = np.concatenate([s.tokens for s in runs[gamma].stats]).tolist()
+    lengths = np.concatenate([s.tokens for s in run.stats]).tolist()
     predicted = predict_speedup(alpha, gamma, c, v, lengths, fixed_costs)
     speedup = float(np.median(ours / baseline))
     return {
-        **_identity(pair, inputs, config),
-        "temperature": temperature,
-        "gamma": gamma,
         "alpha": alpha,
         "alpha_counted": counted,
         "tokens_per_target_run": float(stats.tokens_per_call),
@@ -252,7 +267,7 @@ def _record(pair, inputs, temperature, gamma, runs, costs, config) -> dict[str, 
 def _identity(pair, inputs, config) -> dict[str, Any]:
     """What must be the same for records to belong into one file."""
     fields = dataclasses.asdict(config)
-    for swept in ("gammas", "temperatures"):  # each record has its own
+    for swept in ("gammas", "temperatures", "leniences"):  # each record has its own
         del fields[swept]
     ids = json.dumps([list(map(int, tokens)) for tokens in inputs])
     return {

@@ -40,7 +40,8 @@ class Verdict:
 
     num_accepted: Int32[Array, ""]  # n, in 0..gamma
     next_token: Int32[Array, ""]  # t, the correction, or the bonus if n = gamma
-    betas: Float32[Array, " G"]  # sum_x min(p, q) a guess; past gamma without meaning
+    betas: Float32[Array, " G"]  # the chance that a guess stands: sum_x min(p/l, q), or
+    # 1 where it is endorsed; past gamma without meaning
 
 
 @runtime_checkable
@@ -98,10 +99,11 @@ def verify_tokens(block: Block) -> Verdict:
     if num_guesses:  # an array of no rows cannot be indexed, not even in vain
         q_next = lax.dynamic_index_in_dim(q, n, keepdims=False)  # n = G reads G - 1
         p_next = jnp.where(n < gamma, residual(p_next, q_next), p_next)
+    overlap = jnp.sum(jnp.minimum(p[:-1] / block.lenience, q), axis=1)
     return Verdict(
         num_accepted=n,
         next_token=numerics.draw(p_next, block.draw_uniform),
-        betas=jnp.sum(jnp.minimum(p[:-1], q), axis=1),
+        betas=jnp.where(block.endorsed, 1.0, overlap),
     )
 
 

@@ -19,14 +19,12 @@ from tests.tiny_pairs import SENTENCES
 KEYS = {
     "temperature",
     "gamma",
+    "lenience",
     "alpha",
     "alpha_counted",
     "c",
     "verify_cost",
     "predicted_speedup",
-    "beta_predicted_speedup",
-    "beta_tokens_per_target_run",
-    "best_gamma",
     "speedup",
     "tokens_per_second",
     "baseline_tokens_per_second",
@@ -34,7 +32,7 @@ KEYS = {
     "device",
     "config",
 }
-
+BY_BETA = {"beta_predicted_speedup", "beta_tokens_per_target_run", "best_gamma"}
 
 CONFIG = BenchmarkConfig(
     gammas=(1, 3),
@@ -59,7 +57,7 @@ def test_there_is_a_record_for_each_setting_and_it_is_json(records):
         (1.0, 3),
     ]
     for record in records:
-        assert set(record) >= KEYS
+        assert set(record) >= KEYS | BY_BETA
         assert json.loads(json.dumps(record)) == json.loads(json.dumps(record))
 
 
@@ -117,6 +115,8 @@ def test_settings_on_record_are_not_measured_again(tiny_pair, records, tmp_path)
     [
         {"gammas": (0, 1)},
         {"gammas": ()},
+        {"leniences": ()},
+        {"leniences": (0.0,)},
         {"repeats": 0},
         {"cost_rounds": 0},
         {"temperatures": (-1.0,)},
@@ -132,8 +132,8 @@ def test_one_number_in_place_of_a_list_is_named():
     program = (
         "from specdec_jax.experiments.benchmark import BenchmarkConfig\n"
         "from specdec_jax.errors import SettingsError\n"
-        "for change in ({'gammas': 5}, {'temperatures': 1.0}):\n"
-        "    try: BenchmarkConfig(**change)\n"
+        "for name, one in (('gammas', 5), ('temperatures', 1.0), ('leniences', 1)):\n"
+        "    try: BenchmarkConfig(**{name: one})\n"
         "    except SettingsError as error: print(error)\n"
     )
     done = subprocess.run(
@@ -142,6 +142,7 @@ def test_one_number_in_place_of_a_list_is_named():
     assert done.stdout.splitlines() == [
         "gammas must be a list, not 5",
         "temperatures must be a list, not 1.0",
+        "leniences must be a list, not 1",
     ]
 
 
@@ -152,6 +153,30 @@ def test_both_estimates_of_alpha_are_rates(records):
         assert np.isfinite(r["speedup"])
 
 
+def test_leniences_are_measured_on_one_baseline_and_guesses_pass_more_easily(
+    tiny_pair, tmp_path
+):
+    config = dataclasses.replace(CONFIG, gammas=(2,), leniences=(1.0, 0.1), repeats=1)
+    inputs = encode(tiny_pair, SENTENCES[:2])
+    file = RecordFile(tmp_path / "records.jsonl")
+    found = list(benchmark(tiny_pair, inputs, config, file))
+    assert [(r["temperature"], r["lenience"]) for r in found] == [
+        (temperature, lenience)
+        for temperature in config.temperatures
+        for lenience in config.leniences
+    ]
+    for exact, lenient in zip(found[::2], found[1::2], strict=True):
+        if exact["temperature"] == 1:  # at 0 no guess of this pair ever stands
+            assert lenient["alpha"] > exact["alpha"]
+        assert lenient["tokens_per_target_run"] >= exact["tokens_per_target_run"]
+        assert set(exact) >= BY_BETA and not set(lenient) & BY_BETA
+        both = [r["baseline_tokens_per_second"] for r in (exact, lenient)]
+        assert both[0] == both[1]
+    more = dataclasses.replace(config, leniences=(1.0, 0.1, 0.5), temperatures=(1.0,))
+    (added,) = benchmark(tiny_pair, inputs, more, file)
+    assert added["lenience"] == 0.5
+
+
 def test_a_drafter_without_a_network_is_measured_too(pair_folder):
     """One that finds nothing to copy has no alpha, and its record is still whole."""
     found = sd.load_pair(pair_folder, drafter="repeat_last")
@@ -160,7 +185,7 @@ def test_a_drafter_without_a_network_is_measured_too(pair_folder):
     config = dataclasses.replace(CONFIG, gammas=(2,), temperatures=(0.0,), repeats=1)
     for pair in pairs:
         (record,) = benchmark(pair, encode(pair, SENTENCES[:1]), config)
-        assert set(record) >= KEYS
+        assert set(record) >= KEYS | BY_BETA
         assert json.loads(json.dumps(record, allow_nan=False))
         assert 0 <= record["c"] < record["verify_cost"]
         assert (record["guesses_per_target_run"] > 0) == (pair is found)

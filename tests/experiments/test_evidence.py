@@ -31,6 +31,11 @@ def test_a_record_is_of_the_kind_whose_keys_it_has():
     assert kind_of({"index": 0, "input": "a dog", "tokens": [5, 1]}) is None
 
 
+def test_a_benchmark_with_lenience_is_not_taken_for_an_exact_one():
+    assert kind_of(records.benchmark(lenience=1.0)) == "benchmark"
+    assert kind_of(records.benchmark(lenience=0.5)) == "lenient"
+
+
 def test_records_are_found_in_files_and_folders_and_others_are_passed_over(tmp_path):
     folder = tmp_path / "records"
     records.write(folder / "b.jsonl", records.alpha(alpha=0.2), {"index": 1})

@@ -204,7 +204,16 @@ def test_lenience_at_temperature_0_gives_the_papers_speeds():
     assert column(table, "speed, T5-small", Kind.COMPUTED) == printed
 
 
-def test_lenience_of_a_pair_stands_beside_the_papers(evidence):
+def test_lenience_of_a_pair_stands_beside_the_papers(evidence, tmp_path):
+    """Of all gammas that one stands here which lenience was measured at."""
+    warm = {"temperature": 1.0}
+    timed = records.write(
+        tmp_path / "timed.jsonl",
+        records.benchmark(**warm, speedup=1.3, alpha=0.6),
+        records.benchmark(**warm, speedup=1.4, gamma=3),
+        records.benchmark(**warm, speedup=1.7, alpha=0.72, lenience=0.5),
+    )
+    evidence = Evidence.read([tmp_path / "others.jsonl", timed])
     warm, cold, measured = alpha_tables.table_5(evidence)
     name = "α, a_pair, neural"
     assert column(warm, name, Kind.MEASURED) == ["0.61", "0.70", "–", "–"]
@@ -219,12 +228,10 @@ def test_lenience_of_a_pair_stands_beside_the_papers(evidence):
     ]
     assert column(measured, "BLEU", Kind.MEASURED) == ["–", "31.2", "–", "–"]
     assert column(measured, "tokens a run", Kind.MEASURED) == ["–", "3.00", "–", "–"]
-    # No benchmark at temperature 1; at 0, (1 - .75^3) / .25 / (2 * .1 + 1.2).
-    assert column(measured, "loop's speed", Kind.PREDICTED) == [
-        "–",
-        "–",
-        "1.65",
-        "1.88",
+    assert column(measured, "γ", Kind.KEY) == ["2", "2", "2", "–"]
+    assert column(measured, "speed", Kind.MEASURED) == ["1.30", "1.70", "1.50", "–"]
+    assert column(measured, "α in the loop", Kind.MEASURED) == [
+        *("0.60", "0.72", "0.80", "–"),
     ]
 
 

@@ -38,7 +38,7 @@ def verify_by_loop(b, i):
     is_bonus = n == int(b.gamma[i])
     p, q = p.astype(np.float64), q.astype(np.float64)
     next_law = law_of_next(p[n], p[n] if is_bonus else q[n], is_bonus)
-    return n, next_law, np.minimum(p[:-1], q).sum(axis=1)
+    return n, next_law, np.minimum(p[:-1] / b.lenience[i], q).sum(axis=1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -149,11 +149,20 @@ def test_guesses_past_gamma_never_stand_and_the_bonus_is_not_a_residual():
 
 def test_betas_are_the_papers_and_do_not_depend_on_gamma():
     b = random_blocks(3)
+    b = b.replace(lenience=jnp.ones_like(b.lenience))
     betas = verify_rows(b).betas
     p, q = np.asarray(b.target_probs[:, :-1]), np.asarray(b.draft_probs)
     np.testing.assert_allclose(betas, theory.beta(p, q), rtol=1e-5)
     other = verify_rows(b.replace(gamma=jnp.zeros_like(b.gamma))).betas
     np.testing.assert_array_equal(other, betas)
+
+
+def test_betas_are_the_chances_that_lenient_guesses_stand():
+    p, q = np.array([[0.2, 0.8], [0.5, 0.5], [1, 0]]), np.array([[0.5, 0.5], [0.0, 1]])
+    lenient = block(p, q, [0, 1], [0.9] * 2, 0.2).replace(lenience=jnp.float32(0.5))
+    np.testing.assert_allclose(verify(lenient).betas, [0.4 + 0.5, 1.0])
+    endorsed = lenient.replace(endorsed=jnp.array([True, False]))
+    np.testing.assert_allclose(verify(endorsed).betas, [1.0, 1.0])
 
 
 def test_misshapen_blocks_are_named():
