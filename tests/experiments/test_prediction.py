@@ -55,10 +55,11 @@ def test_measured_costs_become_their_medians():
     costs = CostModel.of(
         Costs(
             target=np.array([2.0, 2.0, 4.0]),
-            draft=np.array([1.0, 1.0, 1.0]),
             verify={3: np.array([4.0, 4.0, 4.0])},
+            step={3: np.array([7.0, 7.0, 7.0])},
             one_step={0: np.array([6.0, 6.0, 4.0]), 3: np.array([9.0, 9.0, 9.0])},
+            draft_alone=None,
         )
     )
-    assert (costs.c, costs.v, costs.max_gamma) == (0.5, {3: 2.0}, 3)
+    assert (costs.c, costs.v, costs.max_gamma) == ({3: 0.5}, {3: 2.0}, 3)
     assert costs.once == {0: 2.0, 3: 1.0}

@@ -43,8 +43,7 @@ from tests.tiny_pairs import SENTENCES
 G, M, LAYERS, PADDED = 3, 12, 2, 64
 TARGET = T5Config(60, PADDED, 32, 8, 4, 64, 1, LAYERS, packed=True)
 DRAFTER = T5Config(60, PADDED, 16, 6, 4, 32, 1, 1, packed=True)  # 6 heads
-GPT_TARGET = GPTConfig(60, PADDED, 32, 8, 4, 64, LAYERS, 48, packed=True)
-GPT_DRAFTER = GPTConfig(60, PADDED, 16, 6, 4, 32, 1, 48, packed=True)
+GPT = GPTConfig(60, PADDED, 32, 8, 4, 64, LAYERS, 48, packed=True)  # both sides
 PROMPT = toys.prompt_of([0, 5, 9], [0], [0, 7, 7, 8, 3], [0, 4], [0, 50])
 ROWS = {
     "gamma": (3, 1, 2, 3, 0),
@@ -92,9 +91,11 @@ def placed(config: ModelConfig, params: dict, mesh, cut: bool):
 def decode(shape=None, cut_drafter=False, seed=5, gpt=False) -> dict:
     """A batch of unlike rows; the result's arrays and what each program moves."""
     mesh = shape and make_mesh(shape, jax.devices())
-    first, second = (GPT_TARGET, GPT_DRAFTER) if gpt else (TARGET, DRAFTER)
-    target, target_params = placed(first, params_of(first, 1), mesh, True)
-    drafter, draft_params = placed(second, params_of(second, 2), mesh, cut_drafter)
+    first, second = (GPT, GPT) if gpt else (TARGET, DRAFTER)
+    ours = params_of(first, 1)
+    theirs = toys.similar_params(ours, 2, 0.1) if gpt else params_of(second, 2)
+    target, target_params = placed(first, ours, mesh, True)
+    drafter, draft_params = placed(second, theirs, mesh, cut_drafter)
     params = PairParams(target_params, draft_params)
     decoder = Speculative(target, NeuralDrafter(drafter), G, M, toys.EOS)
     rows = DecodeSettings(**ROWS, max_gamma=G).rows(BATCH)
