@@ -11,10 +11,11 @@ from pathlib import Path
 
 import jax
 
+import specdec_jax
 from specdec_jax.errors import DataError
 from specdec_jax.typing import Any
 
-PACKAGES = ("specdec_jax", "jax", "jaxlib", "flax", "numpy")
+PACKAGES = ("jax", "jaxlib", "flax", "numpy")
 
 
 def environment() -> dict[str, Any]:
@@ -23,6 +24,7 @@ def environment() -> dict[str, Any]:
     return {
         "versions": {
             "python": platform.python_version(),
+            "specdec_jax": specdec_jax.__version__,  # also of a checkout on the path
             **{name: metadata.version(name) for name in PACKAGES},
         },
         "device": {
