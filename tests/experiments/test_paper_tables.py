@@ -149,7 +149,7 @@ def test_speeds_of_the_pairs_at_hand(evidence):
 
 
 def test_alphas_of_the_pairs_at_hand_stand_below_the_papers(evidence):
-    table, betas = alpha_tables.table_3(evidence)
+    table, _, betas = alpha_tables.table_3(evidence)
     assert betas.rows == []
     heads, *rows = table.cells()
     assert heads[2:] == [
@@ -177,12 +177,33 @@ def test_how_beta_varies_stands_below_alpha(tmp_path):
     }
     path = tmp_path / "alpha.jsonl"
     records.write(path, records.alpha(**told), records.alpha(**told, lenience=0.5))
-    table = alpha_tables.table_3(Evidence.read([path]))[1]
+    table = alpha_tables.table_3(Evidence.read([path]))[2]
     assert table.cells()[1:] == [
         ["a_pair", "neural", "1", "50%", "0.30", "0.40"]
         + ["0.20", "0.10", "–", "4", "1.50", "1.60"]
     ]
     assert "measure_alpha.py" in table.sources[0].command
+
+
+def test_alpha_in_the_loop_stands_beside_alpha_without_decoding(tmp_path):
+    warm = {"temperature": 1.0}
+    path = records.write(
+        tmp_path / "records.jsonl",
+        records.alpha(),
+        records.alpha(lenience=0.5),
+        records.benchmark(**warm, gamma=5, alpha=0.6),
+        records.benchmark(**warm, gamma=1, alpha=0.65),
+        records.benchmark(**warm, gamma=5, alpha=0.9),  # another of the same: not read
+        records.benchmark(**warm, gamma=5, alpha=0.7, lenience=0.5),
+        records.benchmark(temperature=0.5),
+    )
+    table = alpha_tables.table_3(Evidence.read([path]))[1]
+    start = ["a_pair", "neural", "1", "0.610", "0.580–0.640"]
+    assert table.cells()[1:] == [
+        [*start, "1", "0.650", "no"],
+        [*start, "5", "0.600", "yes"],
+    ]
+    assert "benchmark.py" in table.sources[0].command
 
 
 def test_the_oracle_against_the_best_fixed_gamma():
