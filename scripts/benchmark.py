@@ -29,13 +29,11 @@ COLUMNS = {
     "gamma": "γ",
     "lenience": "l",
     "alpha": "α",
-    "alpha_counted": "α counted",
     "c": "c",
     "verify_cost": "v",
     "predicted_speedup": "predicted",
     "beta_predicted_speedup": "by β",
     "speedup": "measured",
-    "measured_over_predicted": "quotient",
     "tokens_per_second": "tok/s",
     "baseline_tokens_per_second": "baseline",
 }
@@ -54,12 +52,14 @@ def main(argv):
         done.append(record)
         if records:
             gin_bindings.save_operative_config(records.path)
+        # From the betas, which know of places without a guess; with lenience from α.
+        predicted = record.get("beta_predicted_speedup", record["predicted_speedup"])
         console.print(
-            f"T={record['temperature']:g} γ={record['gamma']}: "
-            f"{record['speedup']:.2f}x measured, "
-            f"{record['predicted_speedup']:.2f}x predicted"
+            f"T={record['temperature']:g} γ={record['gamma']} "
+            f"l={record['lenience']:g}: {record['speedup']:.2f}x measured, "
+            f"{predicted:.2f}x predicted"
         )
-    table = Table(*COLUMNS.values(), box=box.SIMPLE)
+    table = Table(*COLUMNS.values(), box=box.SIMPLE, padding=(0, 1, 0, 0))
     for record in done:
         # Older records lack what was added since.
         values = (record.get(key) for key in COLUMNS)
