@@ -9,41 +9,29 @@ where they are installed: pip install -e '.[peers]', pip install -e '.[t5x]'.
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import DecodeSettings, SettingsError, gin_bindings, load_pair
+from specdec_jax import (
+    DecodeSettings,
+    SettingsError,
+    gin_bindings,
+    load_pair,
+    measure_flags,
+)
 from specdec_jax.arguments import only_flags
-from specdec_jax.data.text import read_lines
 from specdec_jax.experiments.peers.catalogue import PEERS
 from specdec_jax.experiments.peers.comparison import peers_of_pair
 from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.summary import line, summary
 from specdec_jax.experiments.records import RecordFile
-from specdec_jax.experiments.task_run import TaskRun
-from specdec_jax.generate import encode
-from specdec_jax.pair import ASSETS
 
+flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
 _PEERS = flags.DEFINE_list("peers", list(PEERS), "which, by name.")
-_INPUT = flags.DEFINE_string(
-    "input",
-    None,
-    "sentences, one a line; if absent, those of the run file's task, or the packaged "
-    "evaluation sentences.",
-)
-_LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences only.")
 _REPEATS = flags.DEFINE_integer("repeats", 3, "rounds over all sentences.")
 _SEED = flags.DEFINE_integer("seed", 0, "of the draws.")
 _THREADS = flags.DEFINE_integer("threads", None, "cores of each peer.")
 _PYTHON = flags.DEFINE_multi_string(
     "python", [], "PEER=PATH: a peer's own interpreter, which has our needs too."
 )
-
-
-def _read_inputs(pair):
-    if gin_bindings.is_bound("TaskRun.task") and not _INPUT.value:
-        run = gin_bindings.configured(TaskRun)(pair=pair)
-        return [row.inputs for row in run.task.examples(run.split, _LIMIT.value)]
-    texts = read_lines(_INPUT.value or ASSETS / "eval_sentences.en.txt")
-    return encode(pair, texts[: _LIMIT.value])
 
 
 def _pythons():
@@ -68,7 +56,7 @@ def main(argv):
     pair = gin_bindings.configured(load_pair)()
     records = RecordFile(_OUT.value) if _OUT.value else None
     before, console = list(records or []), Console()
-    made = peers_of_pair(pair, _read_inputs(pair), config, _pythons(), records)
+    made = peers_of_pair(pair, measure_flags.inputs(pair), config, _pythons(), records)
     for record in made:
         before.append(record)
         if records:

@@ -25,6 +25,7 @@ from specdec_jax.experiments.decode_run import DecodeRun
 from specdec_jax.experiments.records import RecordFile
 from specdec_jax.experiments.task_run import TaskRun
 
+flags.adopt_module_key_flags(process_flags)
 _TEXT = flags.DEFINE_multi_string("text", [], "input text; may be given repeatedly.")
 _INPUT = flags.DEFINE_string(
     "input",

@@ -12,19 +12,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from specdec_jax import SettingsError, gin_bindings, load_pair
+from specdec_jax import SettingsError, gin_bindings, load_pair, measure_flags
 from specdec_jax.arguments import only_flags
 from specdec_jax.experiments.alpha import AlphaConfig, AlphaRun
 from specdec_jax.experiments.records import RecordFile
 
+flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
-_INPUT = flags.DEFINE_string(
-    "input",
-    None,
-    "sentences, one a line; if absent, those of the run file's task, or the packaged "
-    "evaluation sentences.",
-)
-_LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences only.")
 
 COLUMNS = {
     "temperature": "T",
@@ -50,7 +44,7 @@ def main(argv):
         raise SettingsError("--out is missing")
     gin_bindings.parse("configs/runs/demo_ende.gin")
     pair = gin_bindings.configured(load_pair)()
-    inputs = gin_bindings.inputs_to_measure(pair, _INPUT.value, _LIMIT.value)
+    inputs = measure_flags.inputs(pair)
     config = gin_bindings.configured(AlphaConfig)()
     records = RecordFile(_OUT.value)
     gin_bindings.save_operative_config(records.path)

@@ -18,17 +18,15 @@ from absl import app, flags, logging
 
 from specdec_jax.data import tasks
 from specdec_jax.data.lm1b import lm1b
-from specdec_jax.data.text import read_lines
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError, SpecdecError
 from specdec_jax.experiments.ahead_run import AheadRun
 from specdec_jax.experiments.alpha import AlphaConfig
 from specdec_jax.experiments.benchmark import BenchmarkConfig
 from specdec_jax.experiments.task_run import TaskRun
-from specdec_jax.generate import encode
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.pair import ASSETS, Pair, load_pair
+from specdec_jax.pair import load_pair
 
 ROOT = Path(__file__).parent.parent  # of the checkout: gin files are named from here
 
@@ -93,24 +91,6 @@ def is_bound(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def inputs_to_measure(
-    pair: Pair, file: str | os.PathLike | None, limit: int | None
-) -> list[list[int]]:
-    """Ids of what a pair is measured on.
-
-    Args:
-      pair: whose tokenizer and task it is.
-      file: sentences, one a line; if not given, those of the run file's task, or the
-        packaged ones.
-      limit: take the first so many only.
-    """
-    if is_bound("TaskRun.task") and not file:
-        run = configured(TaskRun)(pair=pair)
-        return [row.inputs for row in run.task.examples(run.split, limit)]
-    texts = read_lines(file or ASSETS / "eval_sentences.en.txt")
-    return encode(pair, texts[:limit])
 
 
 def save_operative_config(beside: str | os.PathLike) -> None:
