@@ -4,6 +4,7 @@ python scripts/run_notebooks.py
 python scripts/run_notebooks.py --out=FOLDER notebooks/translate.ipynb
 """
 
+import sys
 import time
 from pathlib import Path
 
@@ -51,12 +52,24 @@ def _run(path: Path, out: Path):
         client.execute()
     except (exceptions.CellExecutionError, exceptions.DeadKernelError) as error:
         raise DataError(f"{path} does not run:\n{error}") from error
+    for cell in notebook.cells:
+        _tell_stderr(cell)
     notebook.metadata = {  # nothing of the machine
         "kernelspec": notebook.metadata.kernelspec,
         "language_info": {"name": "python"},
     }
     out.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, out / path.name)
+
+
+def _tell_stderr(cell):
+    """Prints what a cell wrote there, and does not keep it: libtpu warns of no TPU."""
+    for output in cell.get("outputs", []):
+        if output.get("name") == "stderr":
+            print(output["text"], file=sys.stderr)
+    if "outputs" in cell:
+        kept = [one for one in cell["outputs"] if one.get("name") != "stderr"]
+        cell["outputs"] = kept
 
 
 def main(argv):

@@ -30,7 +30,7 @@ class Picture:
         return self.stem.with_suffix(".png").read_bytes()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Section:
     """A table or a figure of the paper.
 
@@ -45,6 +45,10 @@ class Section:
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
     sources: Sequence[Source] = ()
+
+    def __repr__(self) -> str:
+        """Short, as notebooks keep it, and without the places of its records."""
+        return f"Section({self.title!r})"
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it; its pictures show themselves."""

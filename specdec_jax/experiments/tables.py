@@ -87,7 +87,7 @@ class Source:
         return [cls(*source) for source in seen]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Table:
     """A table. Each row has a cell for each column; None is written as a dash.
 
@@ -107,6 +107,10 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.title}: {row} has not a cell for each column")
+
+    def __repr__(self) -> str:
+        """Short, as notebooks keep it, and without the places of its records."""
+        return f"Table({self.title!r})"
 
     def _repr_markdown_(self) -> str:
         """How a notebook shows it; files are linked from the working directory."""
