@@ -25,7 +25,7 @@ COLUMNS = {
     "alpha": "α",
     "c": "c",
     "verify_cost": "v",
-    "predicted_speedup": "predicted",
+    "predicted_speedup": "by α",
     "beta_predicted_speedup": "by β",
     "speedup": "measured",
     "tokens_per_second": "tok/s",
@@ -47,11 +47,12 @@ def main(argv):
         if records:
             gin_bindings.save_operative_config(records.path)
         # From the betas, which know of places without a guess; with lenience from α.
-        predicted = record.get("beta_predicted_speedup", record["predicted_speedup"])
+        by_beta = record.get("beta_predicted_speedup")
+        predicted = record["predicted_speedup"] if by_beta is None else by_beta
         console.print(
             f"T={record['temperature']:g} γ={record['gamma']} "
             f"l={record['lenience']:g}: {record['speedup']:.2f}x measured, "
-            f"{predicted:.2f}x predicted"
+            f"{predicted:.2f}x predicted by {'α' if by_beta is None else 'β'}"
         )
     table = Table(*COLUMNS.values(), box=box.SIMPLE, padding=(0, 1, 0, 0))
     for record in done:

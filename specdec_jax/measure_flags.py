@@ -14,7 +14,9 @@ _INPUT = flags.DEFINE_string(
     "sentences, one a line; if absent, those of the run file's task, or the packaged "
     "evaluation sentences.",
 )
-_LIMIT = flags.DEFINE_integer("limit", None, "take the first so many sentences only.")
+_LIMIT = flags.DEFINE_integer(
+    "limit", None, "take the first so many sentences only.", lower_bound=1
+)
 
 
 def inputs(pair: Pair) -> list[list[int]]:

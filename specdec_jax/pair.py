@@ -62,6 +62,11 @@ class Pair:
     decoder_only: bool = False
     checkpoints: tuple[str, str] | None = None
 
+    @property
+    def dtype(self) -> str:
+        """Of the target's weights; goes into records."""
+        return str(jax.tree.leaves(self.params.target)[0].dtype)
+
 
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -260,7 +265,8 @@ def _is_pair(folder: Path) -> bool:
 
 
 def _find_pair(name: str | os.PathLike, needed: bool) -> Path:
-    for folder in (ASSETS / Path(name).name, Path(name)):
+    is_path = Path(name).name != os.fspath(name)
+    for folder in [Path(name)] if is_path else [ASSETS / name, Path(name)]:
         if _is_pair(folder):
             return folder
     if not needed:

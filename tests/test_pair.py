@@ -13,6 +13,12 @@ from tests import reference
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
 
 
+def test_a_path_is_never_taken_for_a_packaged_pair(pair_folder, tmp_path):
+    shutil.copytree(pair_folder, tmp_path / "demo_ende")
+    pair = sd.load_pair(tmp_path / "demo_ende")
+    assert pair.tokenizer.vocab_size == VOCAB_SIZE
+
+
 @pytest.fixture
 def folder(pair_folder, tmp_path):
     return shutil.copytree(pair_folder, tmp_path / "pair")

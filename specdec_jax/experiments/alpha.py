@@ -7,8 +7,6 @@ these lines.
 """
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,7 +18,12 @@ from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments import betas
 from specdec_jax.experiments.acceptance import sample_outputs
 from specdec_jax.experiments.distributions import mean_with_interval
-from specdec_jax.experiments.records import RecordFile, environment
+from specdec_jax.experiments.records import (
+    RecordFile,
+    digest,
+    environment,
+    require_values,
+)
 from specdec_jax.pair import Pair
 from specdec_jax.training.translation import progress_bar
 from specdec_jax.typing import Any
@@ -64,8 +67,7 @@ class AlphaConfig:
                 raise SettingsError(
                     f"{name} must be at least 1, not {getattr(self, name)}"
                 )
-        if not (self.temperatures and self.leniences):
-            raise SettingsError("there must be a temperature and a lenience")
+        require_values(self, "temperatures", "leniences")
         if min(self.gammas, default=0) < 0:
             raise SettingsError(f"gammas must be at least 0 each, not {self.gammas}")
         for temperature in self.temperatures:
@@ -149,6 +151,11 @@ class AlphaRun:
             for line in self._read(self.outputs)
             if all(line[key] == value for key, value in at.items())
         ]
+        if [line["output"] for line in found] != list(range(len(found))):
+            raise DataError(
+                f"{self.outputs.path} lacks outputs of temperature {temperature:g}, or "
+                "has some twice: give the records another name"
+            )
         size, texts = self.config.batch_size, len(self.inputs)
         wanted = self.config.tokens if temperature else texts
         with progress_bar(f"α, temperature {temperature:g}") as bar:
@@ -232,13 +239,14 @@ class AlphaRun:
         config = dataclasses.asdict(self.config)
         for swept in ("temperatures", "top_k", "top_p"):  # each line has its own
             del config[swept]
-        ids = json.dumps([list(map(int, row)) for row in self.inputs])
+        ids = [list(map(int, row)) for row in self.inputs]
         return {
             "program": PROGRAM,
             "pair": self.pair.name,
+            "dtype": self.pair.dtype,
             "drafter": drafter_name(self.pair),
             "inputs": len(self.inputs),
-            "inputs_sha256": hashlib.sha256(ids.encode()).hexdigest(),
+            "inputs_sha256": digest(ids),
             "config": config,
         }
 

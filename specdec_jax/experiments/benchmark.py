@@ -7,9 +7,7 @@ i.i.d., and once from the betas along the baseline's outputs), and the measured 
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -21,7 +19,12 @@ from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.acceptance import along_outputs
 from specdec_jax.experiments.cost import CostMeter, predict_speedup, timed
 from specdec_jax.experiments.prediction import CostModel
-from specdec_jax.experiments.records import RecordFile, environment
+from specdec_jax.experiments.records import (
+    RecordFile,
+    digest,
+    environment,
+    require_values,
+)
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
@@ -57,13 +60,7 @@ class BenchmarkConfig:
     cost_steps: int = 40
 
     def __post_init__(self):
-        for name in ("gammas", "temperatures", "leniences"):
-            if not isinstance(getattr(self, name), tuple | list):
-                raise SettingsError(
-                    f"{name} must be a list, not {getattr(self, name)!r}"
-                )
-            if not getattr(self, name):
-                raise SettingsError(f"{name} must not be empty")
+        require_values(self, "gammas", "temperatures", "leniences")
         if min(self.gammas) < 1:
             raise SettingsError(f"gammas must be at least 1 each, not {self.gammas}")
         for name in ("repeats", "cost_rounds", "cost_steps"):
@@ -269,11 +266,12 @@ def _identity(pair, inputs, config) -> dict[str, Any]:
     fields = dataclasses.asdict(config)
     for swept in ("gammas", "temperatures", "leniences"):  # each record has its own
         del fields[swept]
-    ids = json.dumps([list(map(int, tokens)) for tokens in inputs])
+    ids = [list(map(int, tokens)) for tokens in inputs]
     return {
         "pair": pair.name,
+        "dtype": pair.dtype,
         "sentences": len(inputs),
-        "sentences_sha256": hashlib.sha256(ids.encode()).hexdigest(),
+        "sentences_sha256": digest(ids),
         "config": fields,
     }
 

@@ -126,6 +126,7 @@ class DecodeRun:
         return {
             "method": self.method,
             "pair": self.pair.name,
+            "dtype": self.pair.dtype,
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
         }

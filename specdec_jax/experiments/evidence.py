@@ -113,12 +113,13 @@ class Evidence:
           DataError: a place does not exist, or holds something else than records.
         """
         found = {kind: [] for kind in (*KEYS, "lenient")}
-        for place in places:
-            for path in _files(Path(place)):
-                for record in _read(path):
-                    kind = kind_of(record)
-                    if kind is not None:
-                        found[kind].append(Found(record, path))
+        files = (path for place in places for path in _files(Path(place)))
+        once = {path.resolve(): path for path in reversed(list(files))}
+        for path in reversed(once.values()):
+            for record in _read(path):
+                kind = kind_of(record)
+                if kind is not None:
+                    found[kind].append(Found(record, path))
         return cls(found)
 
     def of(self, kind: str, **wanted: Any) -> list[Found]:

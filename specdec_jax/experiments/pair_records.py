@@ -14,7 +14,7 @@ from specdec_jax.experiments.alpha import drafter_name
 from specdec_jax.experiments.distributions import mean_with_interval
 from specdec_jax.experiments.evidence import PROGRAM
 from specdec_jax.experiments.explained_trace import explain
-from specdec_jax.experiments.records import RecordFile, environment
+from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.generate import encode
 from specdec_jax.pair import Pair
 from specdec_jax.training.translation import progress_bar
@@ -42,9 +42,11 @@ def record_alphas(
     identity = {
         "program": PROGRAM,
         "pair": pair.name,
+        "dtype": pair.dtype,
         "drafter": drafter_name(pair),
         "seed": seed,
         "sentences": len(texts),
+        "sentences_sha256": digest(texts),
     }
     done = []
     for number, record in enumerate(records, 1):
@@ -81,7 +83,10 @@ def record_traces(
     Raises:
       DataError: `records` are of another pair, text or seed.
     """
-    identity = {"program": PROGRAM, "pair": pair.name, "text": text, "seed": seed}
+    identity = {
+        **{"program": PROGRAM, "pair": pair.name, "dtype": pair.dtype},
+        **{"text": text, "seed": seed},
+    }
     done = []
     for number, record in enumerate(records, 1):
         records.require(number, record, identity)

@@ -26,7 +26,8 @@ class Reproduction:
     Attributes:
       load_pair: called only if something has to be measured.
       out: the folder of the report; its `records/` hold what is measured here.
-      places: files and folders with more records; they win over the packaged ones.
+      places: files and folders with more records; they win over the packaged ones, but
+        for alphas of fewer tokens.
       texts: what the pair is measured on; the packaged sentences if not given.
       seed: of all draws.
       console: where to print.

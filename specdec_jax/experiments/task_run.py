@@ -176,6 +176,7 @@ class TaskRun:
             "lengths": self.task.lengths,
             "method": self.method,
             "pair": self.pair.name,
+            "dtype": self.pair.dtype,
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
         }

@@ -136,6 +136,15 @@ def test_other_runs_are_not_mixed(measured, tiny_pair, pair_folder):
         run(sd.load_pair(pair_folder, drafter="uniform"), measured)
 
 
+def test_outputs_that_lack_one_are_refused(measured, tiny_pair, tmp_path):
+    path = tmp_path / "alpha.jsonl"
+    first, second, *others = outputs_path(measured).read_bytes().splitlines(True)
+    for kept in ([first, *others], [first, first, second, *others]):
+        outputs_path(path).write_bytes(b"".join(kept))
+        with pytest.raises(DataError, match="lacks outputs of temperature 0"):
+            run(tiny_pair, path)
+
+
 def test_another_filter_is_another_line_of_the_same_file(tiny_pair, tmp_path):
     path = tmp_path / "alpha.jsonl"
     config = dataclasses.replace(
@@ -178,7 +187,8 @@ def test_drafters_have_names(tiny_pair):
     [
         ({"tokens": 0}, "tokens must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"temperatures": ()}, "there must be a temperature"),
+        ({"temperatures": ()}, "temperatures must not be empty"),
+        ({"leniences": (1.0, 1.0)}, "leniences has a value twice"),
         ({"temperatures": (-1.0,)}, "temperature must be"),
         ({"leniences": (0.0,)}, "lenience must be"),
         ({"top_p": 0.0}, "top_p must be"),

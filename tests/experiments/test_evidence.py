@@ -54,6 +54,12 @@ def test_records_are_found_in_files_and_folders_and_others_are_passed_over(tmp_p
     assert evidence.of("alpha", drafter="bigram") == []
 
 
+def test_a_file_that_is_in_two_places_is_read_once(tmp_path):
+    path = records.write(tmp_path / "more" / "a.jsonl", records.alpha())
+    found = Evidence.read([tmp_path, tmp_path / "more", path]).of("alpha")
+    assert [one.path for one in found] == [path]
+
+
 def test_a_line_that_is_being_written_is_left_alone(tmp_path):
     path = records.write(tmp_path / "a.jsonl", records.alpha())
     content = path.read_bytes() + b'{"pair": "a_p'

@@ -17,7 +17,7 @@ from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.peers.agreement import compare
 from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS
 from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent, Runner
-from specdec_jax.experiments.records import RecordFile, environment
+from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.typing import Any
 
 # A library's threads may look for more work a moment after they are done (OpenMP's),
@@ -224,7 +224,11 @@ def _identity(pair: str, inputs, config: PeersConfig) -> dict[str, Any]:
     fields = dataclasses.asdict(config)
     for swept in ("peers", "temperature"):  # each record has its own
         del fields[swept]
-    return {"pair": pair, "sentences": len(inputs), "config": fields}
+    ids = [list(map(int, tokens)) for tokens in inputs]
+    return {
+        **{"pair": pair, "sentences": len(inputs), "sentences_sha256": digest(ids)},
+        "config": fields,
+    }
 
 
 def _spread(values: np.ndarray) -> list[float]:

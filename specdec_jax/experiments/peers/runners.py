@@ -5,6 +5,7 @@ not mix with theirs, and it may have another interpreter, with libraries that wo
 go together. A TPU belongs to one process: there all peers are in this one.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -129,7 +130,8 @@ class InOwnProcess:
 
     def close(self) -> None:
         """Ends the process."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # what a dead one did not read
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
         self._said.close()

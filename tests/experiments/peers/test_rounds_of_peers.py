@@ -84,6 +84,15 @@ def test_peers_take_turns_prompt_by_prompt_and_the_first_round_warms_up():
     assert seeds == [seed for seed in range(6) for _ in PEERS]
 
 
+def test_records_of_other_sentences_are_refused(tmp_path):
+    file = RecordFile(tmp_path / "peers.jsonl")
+    config = PeersConfig(peers=("speculative",), repeats=1)
+    start = FakeStart(**ALL)
+    list(compare_peers("a_pair", INPUTS, config, start, file))
+    with pytest.raises(DataError, match="peers.jsonl:1 has sentences_sha256"):
+        list(compare_peers("a_pair", INPUTS[::-1], config, start, file))
+
+
 def test_an_absent_peer_is_named_with_what_installs_it():
     start = FakeStart(baseline={}, speculative={})
     records = compared(start)

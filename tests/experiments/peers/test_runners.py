@@ -87,6 +87,17 @@ def test_a_library_that_ends_its_process_is_told_with_its_last_words(
         InOwnProcess("t5x", task_of(pair_folder))
 
 
+def test_a_peer_that_dies_later_is_named_and_can_be_closed(pair_folder, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nread task\necho '{\"about\": {}}'\nexit 7\n")
+    python.chmod(0o755)
+    peer = InOwnProcess("baseline", task_of(pair_folder), python=str(python))
+    peer._process.wait()
+    with pytest.raises(PeerFailed, match="baseline ended with exit code 7"):
+        peer.decode([5, 1], seed=0)
+    peer.close()
+
+
 def test_an_interpreter_that_is_not_there_is_named(pair_folder):
     with pytest.raises(PeerFailed, match="baseline: cannot start /no/python"):
         InOwnProcess("baseline", task_of(pair_folder), python="/no/python")
