@@ -61,7 +61,7 @@ def main(argv):
         before.append(record)
         if records:
             gin_bindings.save_operative_config(records.path)
-        console.print(line(record), highlight=False, markup=False)
+        console.print(line(record), highlight=False, markup=False, soft_wrap=True)
     console.print(summary(before, config.temperature))
 
 

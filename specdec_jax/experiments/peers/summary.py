@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from rich import box
 from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from specdec_jax.experiments.peers.catalogue import PEERS, SPECULATIVE
 from specdec_jax.typing import Any
@@ -81,7 +82,7 @@ def summary(records: Iterable[Record], temperature: float) -> Group:
             same = agreement_text(agreement)
             notes.append(f"{PEERS[name].title}: not the baseline's tokens: {same}")
         table.add_row(PEERS[name].title, *_cells(record, shown.get(SPECULATIVE)))
-    return Group(table, *notes)
+    return Group(table, *map(Text, notes))  # "[t5x]" is no markup
 
 
 def _cells(record: Record, ours: Record | None) -> list[str]:
