@@ -185,6 +185,8 @@ def run_program(main) -> None:
 
 
 def _quoted(value: str) -> str:
+    if value.startswith(("@", "%")):  # of names that gin does not know yet
+        return value
     try:
         gin.config.parse_value(value)
     except (ValueError, SyntaxError):
