@@ -64,8 +64,8 @@ class Pair:
 
     @property
     def dtype(self) -> str:
-        """Of the target's weights; goes into records."""
-        return str(jax.tree.leaves(self.params.target)[0].dtype)
+        """Of the target's weights, "" if it has none; goes into records."""
+        return next((str(w.dtype) for w in jax.tree.leaves(self.params.target)), "")
 
 
 @dataclasses.dataclass(frozen=True)
