@@ -4,6 +4,7 @@ python scripts/run_notebooks.py
 python scripts/run_notebooks.py --out=FOLDER notebooks/translate.ipynb
 """
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,10 @@ _OUT = flags.DEFINE_string(
 )
 _TIMEOUT = flags.DEFINE_integer("timeout", 1800, "seconds that one cell may take.")
 
+# Lines of its log, which the kernel takes for the notebook's own.
+LIBTPU = re.compile(
+    r"WARNING: |Failed to find host bounds|[EWI]\d{4} |=== Source Location|learning/"
+)
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 
@@ -53,7 +58,7 @@ def _run(path: Path, out: Path):
     except (exceptions.CellExecutionError, exceptions.DeadKernelError) as error:
         raise DataError(f"{path} does not run:\n{error}") from error
     for cell in notebook.cells:
-        _tell_stderr(cell)
+        _without_libtpus_log(cell)
     notebook.metadata = {  # nothing of the machine
         "kernelspec": notebook.metadata.kernelspec,
         "language_info": {"name": "python"},
@@ -62,13 +67,18 @@ def _run(path: Path, out: Path):
     nbformat.write(notebook, out / path.name)
 
 
-def _tell_stderr(cell):
-    """Prints what a cell wrote there, and does not keep it: libtpu warns of no TPU."""
+def _without_libtpus_log(cell):
+    """Prints what libtpu says where there is no TPU, and does not keep it."""
+    kept = []
     for output in cell.get("outputs", []):
         if output.get("name") == "stderr":
-            print(output["text"], file=sys.stderr)
+            lines = output["text"].splitlines(keepends=True)
+            print("".join(filter(LIBTPU.match, lines)), end="", file=sys.stderr)
+            output["text"] = "".join(x for x in lines if not LIBTPU.match(x))
+            if not output["text"].strip():
+                continue
+        kept.append(output)
     if "outputs" in cell:
-        kept = [one for one in cell["outputs"] if one.get("name") != "stderr"]
         cell["outputs"] = kept
 
 

@@ -36,7 +36,7 @@ def test_greedy_output_is_the_baselines_for_every_gamma_in_one_batch(pair, basel
     assert (out.stats.target_calls <= out.lengths).all()
 
 
-@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("batch", [1, 2, 3, 5])
 def test_greedy_output_is_the_baselines_for_every_batch_size(pair, baseline, batch):
     settings = sd.DecodeSettings(gamma=4, max_new_tokens=MAX_NEW_TOKENS)
     for start in range(0, 10, batch):
