@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax.config_checks import check_seed
 from specdec_jax.data import batching
 from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
 from specdec_jax.decoding import compiled
@@ -165,10 +166,7 @@ def prepare_tokens(
             f"row_ids must be a whole number from 0 to 2^31 - 1 for each of {batch} "
             "rows"
         )
-    if not _whole(np.asarray(seed), 2**32) or np.ndim(seed):
-        raise SettingsError(
-            f"seed must be a whole number from 0 to 2^32 - 1, not {seed!r}"
-        )
+    check_seed(seed)
     ids = jnp.asarray(ids, jnp.int32)
     given = (row_keys(jax.random.key(seed), ids), inputs, prompt, rows)
     if pair.partition is not None:
@@ -285,7 +283,9 @@ def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
         raise DataError("there is no text to decode")
     encoded = []
     for index, text in enumerate(texts):
-        if not isinstance(text, str) or not (text.strip() or pair.decoder_only):
+        if not isinstance(text, str):
+            raise DataError(f"text {index} is no text: {text!r}")
+        if not (text.strip() or pair.decoder_only):
             raise DataError(f"text {index} is empty: give at least one word")
         ids = pair.tokenizer.encode(text)
         encoded.append(ids[:-1] if pair.decoder_only else ids)

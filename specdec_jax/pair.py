@@ -1,10 +1,14 @@
 """A target and a drafter with the tokenizer that they share."""
 
 import dataclasses
+import functools
+import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from specdec_jax.checkpoints import ngram
@@ -24,7 +28,7 @@ from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import choose_mesh
 from specdec_jax.partitioning.rules import layout_of, partitioned
-from specdec_jax.typing import Params
+from specdec_jax.typing import Array, Params
 
 ASSETS = Path(__file__).parent / "assets"
 DTYPES = ("float32", "bfloat16")
@@ -63,9 +67,28 @@ class Pair:
     checkpoints: tuple[str, str] | None = None
 
     @property
+    def about(self) -> dict[str, str]:
+        """What records say of a pair: its name, its target's dtype, and its weights."""
+        return {"pair": self.name, "dtype": self.dtype, "weights": self.weights_sha256}
+
+    @property
     def dtype(self) -> str:
-        """Of the target's weights, "" if it has none; goes into records."""
+        """Of the target's weights, "" if it has none."""
         return next((str(w.dtype) for w in jax.tree.leaves(self.params.target)), "")
+
+    @functools.cached_property
+    def weights_sha256(self) -> str:
+        """Tells weights apart that are loaded from one place, as after more training.
+
+        SHA-256, in hex, of the name, the shape and the first row of each tensor.
+        """
+        tensors = jax.tree.leaves_with_path(self.params)
+        rows = _first_rows([tensor for _, tensor in tensors])
+        digest = hashlib.sha256()
+        for (path, tensor), row in zip(tensors, rows, strict=True):
+            digest.update(f"{jax.tree_util.keystr(path)} {tensor.shape} ".encode())
+            digest.update(np.asarray(row).tobytes())
+        return digest.hexdigest()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,6 +277,11 @@ def _drafter_without_network(
         return BY_RULE[name](*sizes), {}
     params = ngram.load(name.removeprefix(NGRAM), target.tokenizer)
     return NGramDrafter(*sizes), params
+
+
+@jax.jit
+def _first_rows(tensors: Sequence[Array]) -> list[Array]:
+    return [x[(0,) * (x.ndim - 1)] if x.size else x for x in tensors]
 
 
 def _may_be_a_folder(path: str | os.PathLike) -> bool:

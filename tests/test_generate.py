@@ -86,7 +86,7 @@ def test_a_row_that_does_not_speculate_draws_the_same_beside_one_that_does(tiny_
     np.testing.assert_array_equal(outputs((0,))[0], outputs((0, 3))[0])
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32, 2**70])
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**70, True])
 def test_a_seed_that_would_be_another_one_is_refused(tiny_pair, seed):
     with pytest.raises(sd.SettingsError, match="seed must be a whole number"):
         sd.generate(tiny_pair, ["a"], SETTINGS, seed=seed)

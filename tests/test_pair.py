@@ -38,6 +38,22 @@ def test_each_side_can_be_given_on_its_own(folder):
     assert out.stats.rejected.sum() == 0  # the target drafts for itself
 
 
+def test_weights_at_one_place_are_told_apart(folder):
+    """As after more training."""
+    first = sd.load_pair(folder).about
+    assert sd.load_pair(folder).about == first
+    seen = [first["weights"]]
+    for side in ("drafter", "target"):
+        config = native.open_folder(folder / side).config
+        native.save(folder / side, config, random_params(config, 77), "float32")
+        seen.append(sd.load_pair(folder).about["weights"])
+    file = folder / "bigram.safetensors"
+    for texts in ([[5, 6, 7, 1]], [[5, 6, 7, 8, 1]]):
+        ngram.save(file, fit_ngram(texts, VOCAB_SIZE, 2), Tokenizer(folder / TOKENIZER_FILE))
+        seen.append(sd.load_pair(folder, drafter=f"ngram:{file}").about["weights"])
+    assert len(set(seen)) == len(seen)
+
+
 @pytest.fixture
 def drafters(folder, tokenizer):
     """What `load_pair` takes besides checkpoints, an n-gram for each order."""

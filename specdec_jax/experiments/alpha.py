@@ -9,21 +9,18 @@ these lines.
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import no_type_check
 
 import numpy as np
 
+from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.drafters.ngram import NGramDrafter
-from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.errors import DataError
 from specdec_jax.experiments import betas
 from specdec_jax.experiments.acceptance import sample_outputs
 from specdec_jax.experiments.distributions import mean_with_interval
-from specdec_jax.experiments.records import (
-    RecordFile,
-    digest,
-    environment,
-    require_values,
-)
+from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.pair import Pair
 from specdec_jax.training.translation import progress_bar
 from specdec_jax.typing import Any
@@ -33,6 +30,7 @@ INTERVAL = "95%, of a ratio estimator over inputs"
 NGRAM_NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 
 
+@no_type_check  # it checks itself, as its values come from command lines
 @dataclasses.dataclass(frozen=True)
 class AlphaConfig:
     """What to measure.
@@ -62,14 +60,8 @@ class AlphaConfig:
     seed: int = 0
 
     def __post_init__(self):
-        for name in ("tokens", "batch_size"):
-            if getattr(self, name) < 1:
-                raise SettingsError(
-                    f"{name} must be at least 1, not {getattr(self, name)}"
-                )
-        require_values(self, "temperatures", "leniences")
-        if min(self.gammas, default=0) < 0:
-            raise SettingsError(f"gammas must be at least 0 each, not {self.gammas}")
+        check_kinds(self, may_be_0=("top_k", "gammas", "seed"))
+        check_seed(self.seed)
         for temperature in self.temperatures:
             self.settings(temperature)
         for lenience in self.leniences:
@@ -242,8 +234,7 @@ class AlphaRun:
         ids = [list(map(int, row)) for row in self.inputs]
         return {
             "program": PROGRAM,
-            "pair": self.pair.name,
-            "dtype": self.pair.dtype,
+            **self.pair.about,
             "drafter": drafter_name(self.pair),
             "inputs": len(self.inputs),
             "inputs_sha256": digest(ids),

@@ -9,22 +9,18 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import no_type_check
 
 import numpy as np
 from rich import get_console, progress
 
+from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
-from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.acceptance import along_outputs
 from specdec_jax.experiments.cost import CostMeter, predict_speedup, timed
 from specdec_jax.experiments.prediction import CostModel
-from specdec_jax.experiments.records import (
-    RecordFile,
-    digest,
-    environment,
-    require_values,
-)
+from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
@@ -34,6 +30,7 @@ BASELINE = (0, 1.0)  # among gammas and leniences
 SCORED = 8  # baseline outputs scored together
 
 
+@no_type_check  # it checks itself, as its values come from command lines
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig:
     """What to measure.
@@ -60,14 +57,8 @@ class BenchmarkConfig:
     cost_steps: int = 40
 
     def __post_init__(self):
-        require_values(self, "gammas", "temperatures", "leniences")
-        if min(self.gammas) < 1:
-            raise SettingsError(f"gammas must be at least 1 each, not {self.gammas}")
-        for name in ("repeats", "cost_rounds", "cost_steps"):
-            if getattr(self, name) < 1:
-                raise SettingsError(
-                    f"{name} must be at least 1, not {getattr(self, name)}"
-                )
+        check_kinds(self, may_be_0=("seed",))
+        check_seed(self.seed)
         for temperature in self.temperatures:
             DecodeSettings(temperature=temperature)
         for lenience in self.leniences:
@@ -268,8 +259,7 @@ def _identity(pair, inputs, config) -> dict[str, Any]:
         del fields[swept]
     ids = [list(map(int, tokens)) for tokens in inputs]
     return {
-        "pair": pair.name,
-        "dtype": pair.dtype,
+        **pair.about,
         "sentences": len(inputs),
         "sentences_sha256": digest(ids),
         "config": fields,

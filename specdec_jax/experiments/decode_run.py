@@ -125,8 +125,7 @@ class DecodeRun:
         """What must be the same for records to belong into one file."""
         return {
             "method": self.method,
-            "pair": self.pair.name,
-            "dtype": self.pair.dtype,
+            **self.pair.about,
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
         }

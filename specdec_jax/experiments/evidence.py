@@ -14,7 +14,10 @@ else may lie beside them. Nothing here writes.
   scores      scripts/decode.py         a task's scores, in a file `*.scores.json`
 """
 
+import contextlib
 import dataclasses
+import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,6 +46,19 @@ KEYS = {
     ),
     "absent_peer": ("pair", "peer", "temperature", "config", "absent", "install"),
 }
+# What the report takes for granted of a value, by its key, in records of any kind.
+NUMBERS = (
+    *("temperature", "top_k", "top_p", "lenience", "gamma", "alpha", "rejection_alpha"),
+    *("c", "v", "verify_cost", "predicted_speedup", "beta_predicted_speedup"),
+    *("best_gamma", "speedup", "tokens", "guessed", "alpha_of_all_tokens", "rows"),
+    *("chips", "seed", "sentences", "tokens_per_second", "over_baseline"),
+    *("target_calls", "tokens_per_target_call"),
+)
+RANGES = (
+    *("alpha_interval", "rejection_interval", "speedup_spread"),
+    *("over_baseline_spread", "fixed_costs"),
+)
+TEXTS = ("pair", "drafter", "run", "topology", "peer", "text", "absent")
 PROGRAM = "scripts/reproduce.py"  # "program" in the records that it makes itself
 # What makes a record of each kind; "line" is a benchmark of one of the paper's lines.
 COMMANDS = {
@@ -110,15 +126,17 @@ class Evidence:
           places: where records of one key are told twice, the earlier place wins.
 
         Raises:
-          DataError: a place does not exist, or holds something else than records.
+          DataError: a place does not exist, or holds something else than records, or a
+            record's value is of no use; the message names it.
         """
         found = {kind: [] for kind in (*KEYS, "lenient")}
         files = (path for place in places for path in _files(Path(place)))
         once = {path.resolve(): path for path in reversed(list(files))}
         for path in reversed(once.values()):
-            for record in _read(path):
+            for record, place in _read(path):
                 kind = kind_of(record)
                 if kind is not None:
+                    _require_values(record, place)
                     found[kind].append(Found(record, path))
         return cls(found)
 
@@ -167,14 +185,37 @@ def _files(place: Path) -> list[Path]:
     return sorted([*place.rglob("*.jsonl"), *place.rglob("*.scores.json")])
 
 
-def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """A file's records, without touching it: a run may be writing its last line."""
+def _read(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """A file's records and their places; a run may be writing its last line."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read records from {path}: {error}") from error
     if path.name.endswith(".scores.json"):
-        yield parse_record(content, str(path))
+        yield parse_record(content, str(path)), str(path)
         return
-    for number, line in enumerate(content.split(b"\n")[:-1], 1):
-        yield parse_record(line, f"{path}:{number}")
+    *lines, last = content.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        yield parse_record(line, f"{path}:{number}"), f"{path}:{number}"
+    with contextlib.suppress(DataError):  # not whole yet
+        yield parse_record(last, ""), f"{path}:{len(lines) + 1}"
+
+
+def _require_values(record: dict[str, Any], place: str) -> None:
+    kinds = {"a number": NUMBERS, "two numbers": RANGES, "a text": TEXTS}
+    for words, keys in kinds.items():
+        for key in keys:
+            if key in record and not _is_of_kind(record[key], words):
+                raise DataError(
+                    f"{place}: {key} must be {words}, not {json.dumps(record[key])}"
+                )
+
+
+def _is_of_kind(value: Any, words: str) -> bool:
+    if words == "a text":
+        return isinstance(value, str)
+    if words == "two numbers":
+        of_two = isinstance(value, list) and len(value) == 2
+        return of_two and all(_is_of_kind(one, "a number") for one in value)
+    of_numbers = isinstance(value, int | float) and not isinstance(value, bool)
+    return of_numbers and math.isfinite(value)

@@ -41,8 +41,7 @@ def record_alphas(
     """
     identity = {
         "program": PROGRAM,
-        "pair": pair.name,
-        "dtype": pair.dtype,
+        **pair.about,
         "drafter": drafter_name(pair),
         "seed": seed,
         "sentences": len(texts),
@@ -83,10 +82,7 @@ def record_traces(
     Raises:
       DataError: `records` are of another pair, text or seed.
     """
-    identity = {
-        **{"program": PROGRAM, "pair": pair.name, "dtype": pair.dtype},
-        **{"text": text, "seed": seed},
-    }
+    identity = {"program": PROGRAM, **pair.about, "text": text, "seed": seed}
     done = []
     for number, record in enumerate(records, 1):
         records.require(number, record, identity)

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 
 import specdec_jax
-from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.errors import DataError
 from specdec_jax.typing import Any
 
 PACKAGES = ("jax", "jaxlib", "flax", "numpy")
@@ -40,18 +40,6 @@ def environment() -> dict[str, Any]:
 def digest(values: Any) -> str:
     """SHA-256, in hex, of numbers and texts in lists: what tells inputs apart."""
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
-
-
-def require_values(config: Any, *names: str) -> None:
-    """Raises SettingsError unless these fields are lists of values, none twice."""
-    for name in names:
-        values = getattr(config, name)
-        if not isinstance(values, tuple | list):
-            raise SettingsError(f"{name} must be a list, not {values!r}")
-        if not values:
-            raise SettingsError(f"{name} must not be empty")
-        if len(set(values)) < len(values):
-            raise SettingsError(f"{name} has a value twice: {values}")
 
 
 class RecordFile:

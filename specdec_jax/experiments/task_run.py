@@ -175,8 +175,7 @@ class TaskRun:
             "split": self.split,
             "lengths": self.task.lengths,
             "method": self.method,
-            "pair": self.pair.name,
-            "dtype": self.pair.dtype,
+            **self.pair.about,
             "settings": dataclasses.asdict(self.settings),
             "seed": self.seed,
         }

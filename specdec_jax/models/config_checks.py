@@ -1,53 +1,44 @@
-"""Whether the values of a configuration can be those of a T5."""
+"""Whether the values of a configuration can be those of a network."""
 
-import dataclasses
-import numbers
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from specdec_jax.config_checks import check_kinds
+from specdec_jax.models.layers import ACTIVATIONS
 
-def check_kinds(config: Any, may_be_0: Collection[str] = ()) -> None:
-    """Checks the fields of a dataclass that are an int, a float or a bool.
+
+def check_network(config: Any, may_be_0: Collection[str] = ()) -> None:
+    """Checks what the configurations of all families have in common.
 
     Args:
-      config: whose field's types are classes.
-      may_be_0: the whole numbers that need not be above 0.
+      config: a `T5Config` or a `GPTConfig`.
+      may_be_0: the fields of whole numbers that need not be above 0.
 
     Raises:
-      ValueError: a value is of another type, or a whole number too small.
+      ValueError: a value is of another type, or not one that there is.
     """
-    for field in dataclasses.fields(config):
-        value, least = getattr(config, field.name), int(field.name not in may_be_0)
-        words = {
-            int: f"a whole number from {least} on",
-            float: "a number",
-            bool: "true or false",
-        }
-        if field.type in words and not _is_of_kind(value, field.type, least):
-            raise ValueError(f"{field.name} must be {words[field.type]}, not {value!r}")
+    check_kinds(config, may_be_0)
+    _check_activations(config.mlp_activations)
+    if config.dtype not in ("float32", "bfloat16"):
+        raise ValueError(
+            f"dtype must be 'float32' or 'bfloat16', not {config.dtype!r}"
+            + (": T5 overflows in it" if config.dtype == "float16" else "")
+        )
+    if config.vocab_size > config.padded_vocab_size:
+        raise ValueError(
+            f"vocab_size must be in 1..padded_vocab_size "
+            f"({config.padded_vocab_size}), not {config.vocab_size}"
+        )
 
 
-def check_activations(activations: Any, known: Collection[str]) -> None:
-    """Checks the activations of a feed-forward layer.
-
-    Raises:
-      ValueError: they are not one or two of `known`.
-    """
+def _check_activations(activations: Any) -> None:
     of_strings = isinstance(activations, Sequence) and not isinstance(activations, str)
     if (
         not of_strings
         or len(activations) not in (1, 2)
-        or not all(isinstance(a, str) and a in known for a in activations)
+        or not all(isinstance(a, str) and a in ACTIVATIONS for a in activations)
     ):
         raise ValueError(
-            f"mlp_activations must be a list of one or two of {', '.join(known)}, not "
-            f"{activations!r}"
+            "mlp_activations must be a list of one or two of "
+            f"{', '.join(ACTIVATIONS)}, not {activations!r}"
         )
-
-
-def _is_of_kind(value: Any, kind: type, least: int) -> bool:
-    if kind is bool or isinstance(value, bool):
-        return kind is bool and isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, numbers.Integral) and value >= least
-    return isinstance(value, numbers.Real)

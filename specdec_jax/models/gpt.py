@@ -7,6 +7,7 @@ are named like those of the decoder in `models.t5`.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import no_type_check
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 from specdec_jax.axes import constrain
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
+from specdec_jax.models.config_checks import check_network
 from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, LayerNorm
 from specdec_jax.typing import Array, Float, Float32, Int32
 
@@ -22,6 +24,7 @@ Past = tuple[kv.KeyValues, ...]
 POSITION_DEVIATION = 0.1  # before training; that of the tokens' embeddings is 1
 
 
+@no_type_check  # it checks itself, as its values come out of files
 @dataclasses.dataclass(frozen=True)
 class GPTConfig:
     """The sizes of a GPT, named like a T5's.
@@ -55,16 +58,8 @@ class GPTConfig:
     packed: bool = False
 
     def __post_init__(self):
+        check_network(self)
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
-        if self.dtype not in ("float32", "bfloat16"):
-            raise ValueError(
-                f"dtype must be 'float32' or 'bfloat16', not {self.dtype!r}"
-            )
-        if not 0 < self.vocab_size <= self.padded_vocab_size:
-            raise ValueError(
-                f"vocab_size must be in 1..padded_vocab_size "
-                f"({self.padded_vocab_size}), not {self.vocab_size}"
-            )
         if self.max_length < 2:
             raise ValueError(f"max_length must be at least 2, not {self.max_length}")
 

@@ -16,9 +16,8 @@ from flax import struct
 from specdec_jax.axes import constrain
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
-from specdec_jax.models.config_checks import check_activations, check_kinds
+from specdec_jax.models.config_checks import check_network
 from specdec_jax.models.layers import (
-    ACTIVATIONS,
     Dense,
     Dropout,
     Embed,
@@ -67,19 +66,8 @@ class T5Config:
     packed: bool = False
 
     def __post_init__(self):
-        check_kinds(self, ("num_encoder_layers", "num_decoder_layers"))
-        check_activations(self.mlp_activations, ACTIVATIONS)
+        check_network(self, ("num_encoder_layers", "num_decoder_layers"))
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
-        if self.dtype not in ("float32", "bfloat16"):
-            raise ValueError(
-                f"dtype must be 'float32' or 'bfloat16', not {self.dtype!r}"
-                + (": T5 overflows in it" if self.dtype == "float16" else "")
-            )
-        if not 0 < self.vocab_size <= self.padded_vocab_size:
-            raise ValueError(
-                f"vocab_size must be in 1..padded_vocab_size "
-                f"({self.padded_vocab_size}), not {self.vocab_size}"
-            )
 
 
 @no_type_check

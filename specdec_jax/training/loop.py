@@ -14,14 +14,15 @@ import optax
 import orbax.checkpoint as ocp
 from flax import struct
 
+from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.data.batching import BucketedPairs, Pair, Seq2SeqBatch
-from specdec_jax.errors import SettingsError
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
 from specdec_jax.training.translation import progress_bar
 from specdec_jax.typing import Any, Array, Callable, Int32, Params
 
 
+@no_type_check  # it checks itself, as its values come from command lines
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """How long, in what batches, and how often to look.
@@ -49,9 +50,8 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self):
-        for name in ("total_steps", "validate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} must be at least 1")
+        check_kinds(self, may_be_0=("seed",))
+        check_seed(self.seed)
 
 
 @no_type_check

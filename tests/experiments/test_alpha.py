@@ -185,14 +185,19 @@ def test_drafters_have_names(tiny_pair):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"tokens": 0}, "tokens must be at least 1"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"tokens": 0}, "tokens must be a whole number from 1 on, not 0"),
+        ({"batch_size": 0}, "batch_size must be a whole number from 1 on, not 0"),
         ({"temperatures": ()}, "temperatures must not be empty"),
         ({"leniences": (1.0, 1.0)}, "leniences has a value twice"),
         ({"temperatures": (-1.0,)}, "temperature must be"),
         ({"leniences": (0.0,)}, "lenience must be"),
         ({"top_p": 0.0}, "top_p must be"),
-        ({"gammas": (-1,)}, "gammas must be at least 0"),
+        ({"gammas": (-1,)}, "gammas must be a whole number from 0 on, not -1"),
+        ({"gammas": (2.5,)}, "gammas must be a whole number from 0 on, not 2.5"),
+        ({"tokens": 10.5}, "tokens must be a whole number"),
+        ({"temperatures": ("hot",)}, "temperatures must be a number, not 'hot'"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": 2**32}, "seed must be a whole number from 0 to 2\\^32 - 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(change, words):

@@ -68,6 +68,35 @@ def test_a_line_that_is_being_written_is_left_alone(tmp_path):
     assert path.read_bytes() == content
 
 
+def test_a_last_line_that_is_whole_counts_without_its_end(tmp_path):
+    path = records.write(tmp_path / "a.jsonl", records.alpha(), records.trace())
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    evidence = Evidence.read([path])
+    assert len(evidence.of("alpha")) == len(evidence.of("trace")) == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (records.benchmark(alpha=None), "alpha must be a number, not null"),
+        (records.benchmark(speedup="1.5"), 'speedup must be a number, not "1.5"'),
+        (records.benchmark(c=float("nan")), "c must be a number, not NaN"),
+        (records.benchmark(gamma=True), "gamma must be a number, not true"),
+        (records.benchmark(fixed_costs=[3.0]), "fixed_costs must be two numbers"),
+        (records.alpha(alpha_interval=None), "alpha_interval must be two numbers"),
+        (records.alpha(drafter=["bigram"]), "drafter must be a text"),
+        (records.roofline(v={}), "v must be a number"),
+        (records.peer(over_baseline_spread=[1, "2"]), "over_baseline_spread must be"),
+    ],
+)
+def test_a_value_that_no_table_could_show_is_named_with_its_place(
+    tmp_path, record, words
+):
+    path = records.write(tmp_path / "a.jsonl", {"n": 1}, record)
+    with pytest.raises(DataError, match=f"a.jsonl:2: {words}"):
+        Evidence.read([path])
+
+
 def test_what_is_no_record_is_named_with_its_place(tmp_path):
     with pytest.raises(DataError, match="no records at .*nowhere"):
         Evidence.read([tmp_path / "nowhere"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 
 from specdec_jax.errors import CheckpointError, PairError
-from specdec_jax.experiments.peers.catalogue import PEERS
+from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS, SPECULATIVE
 from specdec_jax.experiments.peers.contracts import PeerAbsent, Runner, Task
 from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
 from specdec_jax.experiments.peers.runners import Starter
@@ -17,6 +17,7 @@ from specdec_jax.experiments.records import RecordFile
 from specdec_jax.pair import Pair
 from specdec_jax.typing import Any
 
+OURS = (BASELINE, SPECULATIVE)
 HUGGING_FACE = tuple(name for name in PEERS if name.startswith("transformers"))
 
 
@@ -36,15 +37,19 @@ def peers_of_pair(
     """
     if pair.checkpoints is None:
         raise PairError(f"{pair.name} was not loaded from checkpoints")
+    about = pair.about | {"dtype": "float32"}
     target, drafter = pair.checkpoints
     given = target, drafter, str(pair.tokenizer.path)
     with tempfile.TemporaryDirectory(prefix="specdec_peers_") as folder:
-        folders, problem = (None, None), None
-        if any(name in HUGGING_FACE for name in config.peers):
+        folders, problems = (None, None), {}
+        if pair.decoder_only:
+            why = "the models are GPTs, and other libraries are given T5s only"
+            problems = {name: why for name in PEERS if name not in OURS}
+        elif any(name in HUGGING_FACE for name in config.peers):
             try:
                 folders = write_huggingface(*given, Path(folder))
             except CheckpointError as error:
-                problem = str(error)
+                problems = dict.fromkeys(HUGGING_FACE, str(error))
         task = Task(
             *given,
             huggingface=folders,
@@ -57,11 +62,11 @@ def peers_of_pair(
         starter = Starter(task, pythons)
 
         def start(name: str) -> Runner:
-            if problem is not None and name in HUGGING_FACE:
-                raise PeerAbsent(problem)
+            if name in problems:
+                raise PeerAbsent(problems[name])
             return starter(name)
 
         with contextlib.closing(
-            compare_peers(pair.name, inputs, config, start, records)
+            compare_peers(about, inputs, config, start, records)
         ) as made:
             yield from made

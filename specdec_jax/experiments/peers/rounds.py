@@ -7,11 +7,13 @@ machine that is slower for a while is slower for all. Round 0 compiles and warms
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import no_type_check
 
 import numpy as np
 from rich import progress
 
+from specdec_jax.config_checks import check_kinds, check_list, check_seed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.peers.agreement import compare
@@ -25,6 +27,7 @@ from specdec_jax.typing import Any
 SETTLE_SECONDS = 0.02
 
 
+@no_type_check  # it checks itself, as its values come from command lines
 @dataclasses.dataclass(frozen=True)
 class PeersConfig:
     """What is compared.
@@ -48,14 +51,13 @@ class PeersConfig:
     threads: int | None = None
 
     def __post_init__(self):
+        check_list("peers", self.peers)
         for name in self.peers:
             if name not in PEERS:
                 known = ", ".join(PEERS)
                 raise SettingsError(f"no peer {name!r}: known are {known}")
-        for name in ("gamma", "max_new_tokens", "repeats", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SettingsError(f"{name} must be at least 1, not {value}")
+        check_kinds(self, may_be_0=("seed",))
+        check_seed(self.seed)
         DecodeSettings(temperature=self.temperature)
 
     @classmethod
@@ -107,7 +109,7 @@ class _Run:
 
 
 def compare_peers(
-    pair: str,
+    about: Mapping[str, str],
     inputs: Sequence[Sequence[int]],
     config: PeersConfig,
     start: Callable[[str], Runner],
@@ -116,7 +118,7 @@ def compare_peers(
     """Measures, and yields a record for each peer; one that is absent has one too.
 
     Args:
-      pair: its name, for the records.
+      about: the pair, as records tell it: `Pair.about`.
       inputs: ids of the prompts, EOS included.
       config: what is compared.
       start: opens a peer by name; raises PeerAbsent.
@@ -127,7 +129,7 @@ def compare_peers(
       DataError: `records` are of another pair or comparison.
       PeerFailed: a peer broke down.
     """
-    identity = _identity(pair, inputs, config)
+    identity = _identity(about, inputs, config)
     before = {}
     for number, record in enumerate(records or (), 1):
         records.require(number, record, identity)
@@ -219,14 +221,16 @@ def _head(identity, name: str, config: PeersConfig) -> dict[str, Any]:
     return {**identity, "peer": name, "temperature": config.temperature}
 
 
-def _identity(pair: str, inputs, config: PeersConfig) -> dict[str, Any]:
+def _identity(about, inputs, config: PeersConfig) -> dict[str, Any]:
     """What must be the same for records to belong into one file."""
     fields = dataclasses.asdict(config)
     for swept in ("peers", "temperature"):  # each record has its own
         del fields[swept]
     ids = [list(map(int, tokens)) for tokens in inputs]
     return {
-        **{"pair": pair, "sentences": len(inputs), "sentences_sha256": digest(ids)},
+        **about,
+        "sentences": len(inputs),
+        "sentences_sha256": digest(ids),
         "config": fields,
     }
 

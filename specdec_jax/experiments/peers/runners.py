@@ -148,7 +148,13 @@ class InOwnProcess:
             lines = self._said.read().decode("utf-8", "replace").splitlines()
             last = "\n".join(lines[-LAST_LINES:])
             raise PeerFailed(f"{self._name} ended with exit code {code}:\n{last}")
-        return json.loads(answer)
+        try:
+            return json.loads(answer)
+        except ValueError as error:
+            raise PeerFailed(
+                f"{self._name} answered {answer.strip()!r}, which is not JSON: what "
+                "starts its interpreter must print nothing"
+            ) from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,7 @@ def no_pauses(monkeypatch):
 
 
 def compared(start, config=CONFIG, records=None):
-    made = compare_peers("a_pair", INPUTS, config, start, records)
+    made = compare_peers({"pair": "a_pair"}, INPUTS, config, start, records)
     return {record["peer"]: record for record in made}
 
 
@@ -88,9 +88,9 @@ def test_records_of_other_sentences_are_refused(tmp_path):
     file = RecordFile(tmp_path / "peers.jsonl")
     config = PeersConfig(peers=("speculative",), repeats=1)
     start = FakeStart(**ALL)
-    list(compare_peers("a_pair", INPUTS, config, start, file))
+    list(compare_peers({"pair": "a_pair"}, INPUTS, config, start, file))
     with pytest.raises(DataError, match="peers.jsonl:1 has sentences_sha256"):
-        list(compare_peers("a_pair", INPUTS[::-1], config, start, file))
+        list(compare_peers({"pair": "a_pair"}, INPUTS[::-1], config, start, file))
 
 
 def test_an_absent_peer_is_named_with_what_installs_it():
@@ -182,7 +182,8 @@ def test_peers_are_closed_when_one_breaks_down():
 @pytest.mark.parametrize(
     "change",
     [{"peers": ("vllm",)}, {"gamma": 0}, {"repeats": 0}, {"threads": 0}]
-    + [{"temperature": -1.0}, {"max_new_tokens": 0}],
+    + [{"temperature": -1.0}, {"max_new_tokens": 0}, {"gamma": 2.5}, {"seed": -1}]
+    + [{"peers": ("t5x", "t5x")}, {"peers": ()}, {"peers": "t5x"}],
 )
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(SettingsError, match=next(iter(change)).rstrip("s")):

@@ -10,7 +10,9 @@ import pytest
 
 from specdec_jax.experiments.peers import memory, worker
 from specdec_jax.experiments.peers.catalogue import PEERS, T5X, open_peer
+from specdec_jax.experiments.peers.comparison import peers_of_pair
 from specdec_jax.experiments.peers.contracts import PeerAbsent, PeerFailed, Task
+from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.runners import InOwnProcess
 from specdec_jax.experiments.records import RecordFile
 from tests.tiny_pairs import SENTENCES
@@ -98,6 +100,14 @@ def test_a_peer_that_dies_later_is_named_and_can_be_closed(pair_folder, tmp_path
     peer.close()
 
 
+def test_an_interpreter_that_greets_is_told_not_to(pair_folder, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'Welcome to the cluster'\nread task\n")
+    python.chmod(0o755)
+    with pytest.raises(PeerFailed, match="baseline answered 'Welcome to the cluster'"):
+        InOwnProcess("baseline", task_of(pair_folder), python=str(python))
+
+
 def test_an_interpreter_that_is_not_there_is_named(pair_folder):
     with pytest.raises(PeerFailed, match="baseline: cannot start /no/python"):
         InOwnProcess("baseline", task_of(pair_folder), python="/no/python")
@@ -133,6 +143,14 @@ def test_the_program_names_who_is_absent_and_goes_on(
     assert ours["tokens_per_second"] > 0 and ours["over_baseline"] > 0
     assert ours["memory"]["peak_mb"] > ours["memory"]["imports_mb"] > 0
     assert out.with_suffix(".gin").exists()
+
+
+def test_a_pair_of_gpts_is_compared_with_our_own_loops_only(gpt_pair):
+    config = PeersConfig(peers=("t5x", "transformers"), repeats=1)
+    made = list(peers_of_pair(gpt_pair, [[7, 12]], config, {}))
+    assert [record["peer"] for record in made] == list(config.peers)
+    assert all("GPTs" in record["absent"] for record in made)
+    assert all(record["install"] is None for record in made)
 
 
 def test_nobody_is_confused_by_what_a_library_prints():
