@@ -30,7 +30,9 @@ def check_kinds(config: Any, may_be_0: Collection[str] = ()) -> None:
     """
     for field in dataclasses.fields(config):
         value, kind = getattr(config, field.name), field.type
-        if isinstance(kind, types.UnionType) and types.NoneType in typing.get_args(kind):
+        if isinstance(kind, types.UnionType) and types.NoneType in typing.get_args(
+            kind
+        ):
             if value is None:
                 continue
             kind = typing.get_args(kind)[0]

@@ -49,7 +49,9 @@ def test_weights_at_one_place_are_told_apart(folder):
         seen.append(sd.load_pair(folder).about["weights"])
     file = folder / "bigram.safetensors"
     for texts in ([[5, 6, 7, 1]], [[5, 6, 7, 8, 1]]):
-        ngram.save(file, fit_ngram(texts, VOCAB_SIZE, 2), Tokenizer(folder / TOKENIZER_FILE))
+        ngram.save(
+            file, fit_ngram(texts, VOCAB_SIZE, 2), Tokenizer(folder / TOKENIZER_FILE)
+        )
         seen.append(sd.load_pair(folder, drafter=f"ngram:{file}").about["weights"])
     assert len(set(seen)) == len(seen)
 

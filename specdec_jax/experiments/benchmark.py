@@ -44,7 +44,6 @@ class BenchmarkConfig:
       max_new_tokens: of every sentence.
       seed: of the draws; round r draws with seed + r.
       cost_rounds: measurements of c and v, dealt out evenly among the decodes.
-      cost_steps: tokens in each of them.
     """
 
     gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
@@ -53,8 +52,7 @@ class BenchmarkConfig:
     repeats: int = 3
     max_new_tokens: int = 64
     seed: int = 0
-    cost_rounds: int = 12
-    cost_steps: int = 40
+    cost_rounds: int = 24
 
     def __post_init__(self):
         check_kinds(self, may_be_0=("seed",))
@@ -105,7 +103,6 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
                 gammas,
                 temperature=temperature,
                 max_new_tokens=config.max_new_tokens,
-                steps=config.cost_steps,
                 seed=config.seed,
             )
             runs = _measure(pair, inputs, temperature, wanted, config, meter, tick)

@@ -12,9 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
-from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.decoding.state import LoopState
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
@@ -26,15 +25,14 @@ from specdec_jax.typing import Callable
 
 @dataclasses.dataclass(frozen=True)
 class Costs:
-    """Times of single parts of a decode, in seconds; one entry a measurement.
+    """Times of the parts of a decode, in seconds; one entry a measurement.
 
     Attributes:
       target: one step of the baseline: a target run of one token, and a draw.
       verify: one speculative step with a drafter that costs nothing, for each gamma: a
         target run of gamma + 1 tokens, and verification.
       step: one speculative step with the drafter, for each gamma.
-      one_step: a whole decode that ends after one step, for each gamma; 0 stands for
-        the baseline.
+      begin: encoding and prefill, for each gamma; 0 stands for the baseline.
       draft_alone: one step of the drafter's own decoding, with its weights at hand;
         None if the drafter has no network.
     """
@@ -42,7 +40,7 @@ class Costs:
     target: np.ndarray
     verify: dict[int, np.ndarray]
     step: dict[int, np.ndarray]
-    one_step: dict[int, np.ndarray]
+    begin: dict[int, np.ndarray]
     draft_alone: np.ndarray | None
 
     def c(self, gamma: int) -> np.ndarray:
@@ -64,22 +62,17 @@ class Costs:
         return self.verify[gamma] / self.target
 
     def once(self, gamma: int) -> np.ndarray:
-        """What a decode pays once, over a target step: encoding, prefill, calls.
-
-        It is a decode of one step less that step, so that it holds what the first step
-        is dearer by, since other weights were in the processor's cache before it.
-        """
-        step = self.step[gamma] if gamma else self.target
-        return (self.one_step[gamma] - step) / self.target
+        """What a decode pays once, over a target step: encoding and prefill."""
+        return self.begin[gamma] / self.target
 
 
 class CostMeter:
     """Times the parts of a decode, a round at a time, to be dealt out among decodes.
 
-    A step's time is that of a whole jitted loop of `steps` steps over its steps, so
-    what is measured is a step inside the loop, without dispatch from Python. The loops
-    do not stop at EOS, so every run has its full number of tokens. In a round all are
-    interleaved: a decode of one step comes after a loop, as decodes do.
+    What is timed are whole decodes of one input, encoding and loop apart, and a step's
+    time is that of its loop over its steps. So a step is measured as it comes in
+    decodes: in loops as short as theirs, which begin with other weights in the
+    processor's caches, and without dispatch from Python between steps.
     """
 
     def __init__(
@@ -90,102 +83,91 @@ class CostMeter:
         *,
         temperature: float,
         max_new_tokens: int,
-        steps: int,
         seed: int,
     ):
         """Compiles and warms up.
 
         Args:
           pair: of models.
-          tokens: the input.
+          tokens: the input, one of a typical output.
           gammas: block sizes of the verify steps.
           temperature: of both sides.
-          max_new_tokens: the size of a whole decode's buffers.
-          steps: tokens of each loop.
+          max_new_tokens: of the decodes.
           seed: of the draws.
         """
         self._gammas = gammas
+        settings = {
+            gamma: DecodeSettings(
+                gamma=gamma, temperature=temperature, max_new_tokens=max_new_tokens
+            )
+            for gamma in (0, *gammas)
+        }
         self._programs = _programs(
-            pair, tokens, gammas, temperature, max_new_tokens, steps, seed
+            pair,
+            {g: prepare_tokens(pair, [tokens], s, seed) for g, s in settings.items()},
         )
-        self._times = {name: [] for name in self._programs}
         self._time_all()
+        self._times = []
 
     def __len__(self) -> int:
         """Rounds that were measured."""
-        return len(self._times["target", 0])
+        return len(self._times)
 
     def measure(self) -> None:
         """One round: each part once."""
-        for name, seconds in self._time_all().items():
-            self._times[name].append(seconds)
+        self._times.append(self._time_all())
 
     def costs(self) -> Costs:
         """What was measured so far."""
-        times = {name: np.array(seconds) for name, seconds in self._times.items()}
+
+        def times(*name):
+            of_rounds = [seconds[name] for seconds in self._times]
+            begin, step = np.array(of_rounds).T
+            return begin, step
+
+        alone = ("draft", 0) in self._programs
         return Costs(
-            target=times["target", 0],
-            verify={gamma: times["verify", gamma] for gamma in self._gammas},
-            step={gamma: times["step", gamma] for gamma in self._gammas},
-            one_step={gamma: times["decode", gamma] for gamma in (0, *self._gammas)},
-            draft_alone=times.get(("draft", 0)),
+            target=times("step", 0)[1],
+            verify={gamma: times("verify", gamma)[1] for gamma in self._gammas},
+            step={gamma: times("step", gamma)[1] for gamma in self._gammas},
+            begin={gamma: times("step", gamma)[0] for gamma in (0, *self._gammas)},
+            draft_alone=times("draft", 0)[1] if alone else None,
         )
 
-    def _time_all(self) -> dict[tuple[str, int], float]:
-        return {
-            name: (_decode_seconds if name[0] == "decode" else _step_seconds)(program)
-            for name, program in self._programs.items()
-        }
+    def _time_all(self) -> dict[tuple[str, int], tuple[float, float]]:
+        """Seconds of encoding and of a step, by (part, gamma)."""
+        return {name: _seconds(program) for name, program in self._programs.items()}
 
 
-def _programs(
-    pair, tokens, gammas, temperature, max_new_tokens, steps, seed
-) -> dict[tuple[str, int], Job]:
-    """What is timed, by (part, gamma)."""
-
-    def job(gamma, new_tokens):
-        settings = DecodeSettings(
-            gamma=gamma, temperature=temperature, max_new_tokens=new_tokens
-        )
-        return prepare_tokens(pair, [tokens], settings, seed)
-
-    def loop(decoder, params, gamma=0):
-        return dataclasses.replace(job(gamma, steps), decoder=decoder, params=params)
-
-    def one_step(gamma):
-        whole = job(gamma, max_new_tokens)  # the very program of a decode
-        one = jnp.ones_like(whole.rows.max_new_tokens)
-        return dataclasses.replace(whole, rows=whole.rows.replace(max_new_tokens=one))
-
-    never = -1  # no token ends the rows of a loop
+def _programs(pair: Pair, jobs: dict[int, Job]) -> dict[tuple[str, int], Job]:
+    """What is timed, by (part, gamma), from the decodes for each gamma."""
+    programs = {("step", gamma): job for gamma, job in jobs.items()}
     target, drafter = pair.target, pair.drafter
     free = ConstantDrafter(target.vocab_size, target.padded_vocab_size)
-    programs = {
-        ("target", 0): loop(Autoregressive(target, steps, never), pair.params.target),
-        ("decode", 0): one_step(0),
-    }
     if isinstance(drafter, NeuralDrafter):
-        alone = Autoregressive(drafter.model, steps, never)
-        programs["draft", 0] = loop(alone, pair.params.drafter)
-    for gamma in gammas:
-        verify = Speculative(target, free, gamma, steps, never)
-        step = Speculative(target, drafter, gamma, steps, never)
-        programs["verify", gamma] = loop(
-            verify, PairParams(pair.params.target, {}), gamma
+        alone = dataclasses.replace(jobs[0].decoder, model=drafter.model)
+        programs["draft", 0] = dataclasses.replace(
+            jobs[0], decoder=alone, params=pair.params.drafter
         )
-        programs["step", gamma] = loop(step, pair.params, gamma)
-        programs["decode", gamma] = one_step(gamma)
+    for gamma, job in jobs.items():
+        if gamma:
+            # Its guesses never stand, so it ends after as many steps as the drafter's.
+            steps = job.run(job.begin()).step
+            cap = jnp.full_like(job.rows.max_new_tokens, steps)
+            programs["verify", gamma] = dataclasses.replace(
+                job,
+                decoder=dataclasses.replace(job.decoder, drafter=free),
+                params=PairParams(pair.params.target, {}),
+                rows=job.rows.replace(max_new_tokens=cap),
+            )
     return programs
 
 
-def _step_seconds(program: Job) -> float:
-    state = jax.block_until_ready(program.begin())
-    seconds, state = timed(lambda: program.run(state))
-    return seconds / int(state.step)
-
-
-def _decode_seconds(program: Job) -> float:
-    return timed(lambda: program.run(program.begin()))[0]
+def _seconds(program: Job) -> tuple[float, float]:
+    """Of encoding and prefill, and of one step of the loop."""
+    begin, state = timed(program.begin)
+    loop, state = timed(lambda: program.run(state))
+    return begin, loop / int(state.step)
 
 
 def predict_speedup(

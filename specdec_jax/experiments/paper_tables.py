@@ -235,7 +235,7 @@ def _demo_speeds(evidence: Evidence) -> Table:
     )
     notes = (
         "Theorem 3.8 has v = 1 and outputs without end; the prediction beside it "
-        "counts v, the outputs' lengths and what is paid once (encoding, calls) too.",
+        "counts v, the outputs' lengths and what is paid once (encoding) too.",
         "By β: with β at each token of the baseline's outputs in place of α; and the "
         "best γ by the same, up to the largest that was measured.",
         "Both sides are this project's: the baseline is cached and jitted too.",

@@ -36,9 +36,7 @@ class CostModel:
         return cls(
             c={gamma: float(np.median(costs.c(gamma))) for gamma in costs.step},
             v={gamma: float(np.median(costs.v(gamma))) for gamma in costs.verify},
-            once={
-                gamma: float(np.median(costs.once(gamma))) for gamma in costs.one_step
-            },
+            once={gamma: float(np.median(costs.once(gamma))) for gamma in costs.begin},
         )
 
     @property

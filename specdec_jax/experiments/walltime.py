@@ -16,7 +16,7 @@ from specdec_jax.experiments.evidence import Evidence, Found
 class Part(enum.Enum):
     """What runs."""
 
-    ENCODE_TARGET = "M_p: encoding and calls, paid once"
+    ENCODE_TARGET = "M_p: encoding, paid once"
     ENCODE_DRAFTER = "M_q: the same"
     TARGET = "M_p: decoder"
     DRAFT = "M_q: decoder"

@@ -38,7 +38,6 @@ CONFIG = BenchmarkConfig(
     repeats=2,
     max_new_tokens=8,
     cost_rounds=3,
-    cost_steps=4,
 )
 
 

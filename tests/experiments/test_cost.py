@@ -30,7 +30,7 @@ def test_the_parts_of_a_decode_by_hand():
         target=np.array([2.0, 4.0]),
         verify={3: np.array([4.0, 4.0])},
         step={3: np.array([7.0, 3.0])},  # the latter by the clock's noise
-        one_step={0: np.array([5.0, 10.0]), 3: np.array([9.0, 9.0])},
+        begin={0: np.array([3.0, 6.0]), 3: np.array([2.0, 6.0])},
         draft_alone=np.array([0.5, 1.0]),
     )
     np.testing.assert_allclose(costs.c(3), [0.5, 0.0])
@@ -47,7 +47,6 @@ def test_every_part_of_a_decode_is_timed(tiny_pair):
         (2,),
         temperature=1.0,
         max_new_tokens=4,
-        steps=3,
         seed=0,
     )
     assert len(meter) == 0  # what compiling took is no measurement
@@ -56,15 +55,13 @@ def test_every_part_of_a_decode_is_timed(tiny_pair):
     assert len(meter) == 5
     costs = meter.costs()
     assert set(costs.verify) == set(costs.step) == {2}
-    assert set(costs.one_step) == {0, 2}
+    assert set(costs.begin) == {0, 2}
     for times in (
         *(costs.target, costs.draft_alone),
-        *(costs.verify[2], costs.step[2], costs.one_step[0]),
+        *(costs.verify[2], costs.step[2], costs.begin[0]),
     ):
         assert times.shape == (5,)
         assert np.all(times > 0)
-    # Encoding, and calls from Python: a decode of one step is more than that step.
-    assert np.median(costs.once(0)) > 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +90,6 @@ def test_a_guess_costs_what_it_adds_to_a_step(tiny_pair):
         (1, 3),
         temperature=0.0,
         max_new_tokens=4,
-        steps=3,
         seed=0,
     )
     for _ in range(5):

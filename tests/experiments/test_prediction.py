@@ -57,7 +57,7 @@ def test_measured_costs_become_their_medians():
             target=np.array([2.0, 2.0, 4.0]),
             verify={3: np.array([4.0, 4.0, 4.0])},
             step={3: np.array([7.0, 7.0, 7.0])},
-            one_step={0: np.array([6.0, 6.0, 4.0]), 3: np.array([9.0, 9.0, 9.0])},
+            begin={0: np.array([4.0, 4.0, 2.0]), 3: np.array([2.0, 2.0, 2.0])},
             draft_alone=None,
         )
     )

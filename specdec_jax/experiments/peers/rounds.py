@@ -1,7 +1,10 @@
 """Rounds over the same prompts, all peers taking turns, and a record of each.
 
-A round gives every prompt to every peer before it goes to the next prompt, so that a
-machine that is slower for a while is slower for all. Round 0 compiles and warms up.
+In a turn a peer decodes some prompts one after the other, as it would a file. Before
+them it decodes one that does not count: the processor's caches are full of another
+peer's weights. Turns are short, and in a round every prompt has come to every peer
+before the next prompts come to any, so that a machine that is slower for a while is
+slower for all. Round 0 compiles and warms up.
 """
 
 import contextlib
@@ -25,6 +28,7 @@ from specdec_jax.typing import Any
 # A library's threads may look for more work a moment after they are done (OpenMP's),
 # and would take the cores from the next peer.
 SETTLE_SECONDS = 0.02
+TURN = 20  # prompts
 
 
 @no_type_check  # it checks itself, as its values come from command lines
@@ -167,15 +171,18 @@ def compare_peers(
 def _measure(runs: dict[str, _Run], inputs, config: PeersConfig) -> None:
     with progress.Progress(transient=True) as bar:
         rounds = config.repeats + 1
-        task = bar.add_task("peers", total=rounds * len(inputs))
+        task = bar.add_task("peers", total=rounds * len(inputs) * len(runs))
         for round_ in range(rounds):
             outputs = {name: [] for name in runs}
-            for i, tokens in enumerate(inputs):
-                seed = config.seed + round_ * len(inputs) + i
+            seed = config.seed + round_ * len(inputs)
+            for start in range(0, len(inputs), TURN):
+                turn = list(enumerate(inputs))[start : start + TURN]
                 for name, run in runs.items():
-                    outputs[name].append(run.runner.decode(tokens, seed))
                     time.sleep(SETTLE_SECONDS)
-                bar.advance(task)
+                    run.runner.decode(inputs[start], seed + start)
+                    for i, tokens in turn:
+                        outputs[name].append(run.runner.decode(tokens, seed + i))
+                        bar.advance(task)
             for name, run in runs.items():
                 if round_:
                     run.rounds.append(outputs[name])

@@ -69,19 +69,31 @@ def test_speeds_calls_and_memory_are_those_of_the_peers():
         assert record["agreement"] == agreement
 
 
-def test_peers_take_turns_prompt_by_prompt_and_the_first_round_warms_up():
+def test_peers_take_turns_and_the_first_round_warms_up(monkeypatch):
+    """Turns of two prompts each, and one that does not count before them."""
+    monkeypatch.setattr(rounds, "TURN", 2)
+    inputs = [[5, 6, 1], [7, 1], [8, 1]]
     start = FakeStart(**ALL)
-    compared(start)
+    made = compare_peers({"pair": "a_pair"}, inputs, CONFIG, start)
+    records = {record["peer"]: record for record in made}
+    # 7, 5 and 5 tokens in each of two rounds; no more are counted than are asked for.
+    assert records["baseline"]["tokens"] == 34
     turns = [entry for entry in start.log if entry[1] != "asked for"]
-    one_round = [(name, tokens) for tokens in INPUTS for name in PEERS]
-    decodes = [e[:2] for e in turns if isinstance(e[1], tuple)]
-    assert decodes == [(name, tuple(tokens)) for name, tokens in one_round] * 3
+    one_round = [
+        (name, inputs[i], seed)
+        for turn in ([0, 0, 1], [2, 2])
+        for name in PEERS
+        for i, seed in zip(turn, turn, strict=True)
+    ]
+    decodes = [e for e in turns if isinstance(e[1], tuple)]
+    assert decodes == [
+        (name, tuple(tokens), 3 * round_ + seed)
+        for round_ in range(3)
+        for name, tokens, seed in one_round
+    ]
     warmed = [turns.index((name, "warmed up")) for name in PEERS]
     assert warmed == list(range(len(one_round), len(one_round) + len(PEERS)))
     assert [e for e in turns if e[1] == "closed"] != []
-    # Each prompt of each round has a seed of its own, the same for all peers.
-    seeds = [e[2] for e in turns if isinstance(e[1], tuple)]
-    assert seeds == [seed for seed in range(6) for _ in PEERS]
 
 
 def test_records_of_other_sentences_are_refused(tmp_path):
