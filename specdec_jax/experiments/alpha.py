@@ -22,7 +22,7 @@ from specdec_jax.experiments.acceptance import sample_outputs
 from specdec_jax.experiments.distributions import mean_with_interval
 from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.pair import Pair
-from specdec_jax.training.translation import progress_bar
+from specdec_jax.progress import progress_bar
 from specdec_jax.typing import Any
 
 PROGRAM = "scripts/measure_alpha.py"

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import no_type_check
 
 import numpy as np
-from rich import get_console, progress
 
 from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.decoding.settings import DecodeSettings
@@ -23,6 +22,7 @@ from specdec_jax.experiments.prediction import CostModel
 from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.generate import prepare_tokens
 from specdec_jax.pair import Pair
+from specdec_jax.progress import progress_bar
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Any
 
@@ -96,7 +96,7 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
         if not wanted:
             continue
         gammas = list(dict.fromkeys(gamma for gamma, _ in wanted))
-        with _progress(f"temperature {temperature:g}") as tick:
+        with progress_bar(f"temperature {temperature:g}") as bar:
             meter = CostMeter(
                 pair,
                 sorted(inputs, key=len)[len(inputs) // 2],
@@ -105,7 +105,7 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
                 max_new_tokens=config.max_new_tokens,
                 seed=config.seed,
             )
-            runs = _measure(pair, inputs, temperature, wanted, config, meter, tick)
+            runs = _measure(pair, inputs, temperature, wanted, config, meter, bar)
         costs = meter.costs()
         stands = _score_baseline(pair, inputs, temperature, runs[BASELINE], config)
         for gamma, lenience in wanted:
@@ -141,11 +141,12 @@ class _Run:
 
 
 def _measure(
-    pair, inputs, temperature, wanted, config, meter, tick
+    pair, inputs, temperature, wanted, config, meter, bar
 ) -> dict[tuple[int, float], _Run]:
     """Rounds over all sentences, rounds of costs among them; by gamma and lenience."""
     runs = {setting: _Run() for setting in (BASELINE, *wanted)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
+    task = bar.add_task("", total=rounds * len(inputs))
     for round_ in range(rounds):
         seconds, stats, outputs = ({one: [] for one in runs} for _ in range(3))
         for i, tokens in enumerate(inputs):
@@ -172,7 +173,7 @@ def _measure(
                 due = config.cost_rounds * measured // (config.repeats * len(inputs))
                 for _ in range(len(meter), due):
                     meter.measure()
-            tick(round_ * len(inputs) + i + 1, rounds * len(inputs))
+            bar.advance(task)
         for setting, run in runs.items() if round_ else ():
             run.seconds.append(sum(seconds[setting]))
             run.stats.append(DecodeStats.stacked(stats[setting]))
@@ -265,24 +266,3 @@ def _identity(pair, inputs, config) -> dict[str, Any]:
 
 def _spread(values: np.ndarray) -> list[float]:
     return [float(np.min(values)), float(np.max(values))]
-
-
-class _progress:
-    """A progress bar with time left, as a callable of (done, total).
-
-    In a notebook there is none: rich would draw it with widgets.
-    """
-
-    def __init__(self, name: str):
-        in_notebook = get_console().is_jupyter
-        self._bar = progress.Progress(transient=True, disable=in_notebook)
-        self._task = self._bar.add_task(name, total=None)
-
-    def __enter__(self):
-        self._bar.start()
-        return lambda done, total: self._bar.update(
-            self._task, completed=done, total=total
-        )
-
-    def __exit__(self, *_):
-        self._bar.stop()

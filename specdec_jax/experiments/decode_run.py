@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import jax
-from rich import progress
 from rich.console import Console
 
 from specdec_jax.decoding.settings import DecodeSettings
@@ -17,6 +16,7 @@ from specdec_jax.experiments import trace
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import Generated, collect, encode, prepare_tokens
 from specdec_jax.pair import Pair
+from specdec_jax.progress import progress_bar
 from specdec_jax.typing import Any
 
 
@@ -69,16 +69,19 @@ class DecodeRun:
         if done:
             self.console.print(f"{done} texts are already in {records.path}")
         totals, seconds, baseline = [], 0.0, 0.0
-        for i in self._track(range(done, len(texts)), show=format != "trace"):
-            out, elapsed = self._decode(encoded[i], i, self.method)
-            seconds += elapsed
-            if self.compare:
-                baseline += self._decode(encoded[i], i, "autoregressive")[1]
-            totals.append(out.stats)
-            record = self._record(i, texts[i], out)
-            if records is not None:
-                records.append(record)
-            self._show(texts[i], out, record, format)
+        # What is printed into a terminal shows by itself how far it is.
+        shown = format != "trace" and not self.console.is_terminal
+        with progress_bar("decoding", shown) as bar:
+            for i in bar.track(range(done, len(texts)), description=""):
+                out, elapsed = self._decode(encoded[i], i, self.method)
+                seconds += elapsed
+                if self.compare:
+                    baseline += self._decode(encoded[i], i, "autoregressive")[1]
+                totals.append(out.stats)
+                record = self._record(i, texts[i], out)
+                if records is not None:
+                    records.append(record)
+                self._show(texts[i], out, record, format)
         if format == "trace" and totals:
             self._summarize(totals, seconds, baseline)
 
@@ -173,10 +176,3 @@ class DecodeRun:
                 "texts: give the records another name"
             )
         return len(done)
-
-    def _track(self, indices, show: bool):
-        if not show or self.console.is_terminal:
-            return indices
-        return progress.track(
-            indices, "decoding", console=Console(stderr=True), transient=True
-        )

@@ -17,7 +17,7 @@ from specdec_jax.experiments.explained_trace import explain
 from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.generate import encode
 from specdec_jax.pair import Pair
-from specdec_jax.training.translation import progress_bar
+from specdec_jax.progress import progress_bar
 from specdec_jax.typing import Any
 
 TEMPERATURES = (0.0, 0.5, 1.0)

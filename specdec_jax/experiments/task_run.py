@@ -22,7 +22,7 @@ from specdec_jax.errors import DataError, PairError, SettingsError
 from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import collect, prepare_tokens
 from specdec_jax.pair import Pair
-from specdec_jax.training.translation import progress_bar
+from specdec_jax.progress import progress_bar
 from specdec_jax.typing import Any
 
 # Of each row; how many tokens it has is seen from its tokens.
@@ -132,8 +132,8 @@ class TaskRun:
         """
         batches = list(decode_batches(examples, self.batch_size, done))
         first, count = self.processes.index, self.processes.count
-        with progress_bar(f"{self.task.name}, {self.split}") as bar:
-            bar.disable = not self.processes.first
+        name = f"{self.task.name}, {self.split}"
+        with progress_bar(name, shown=self.processes.first) as bar:
             progress = bar.add_task("", total=len(examples), completed=done)
             for start in range(0, len(batches), count):
                 mine = batches[start : start + count][first : first + 1]

@@ -29,6 +29,7 @@ from specdec_jax.errors import DataError
 from specdec_jax.experiments.records import RecordFile
 from specdec_jax.models.families import ModelConfig, random_params
 from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.progress import progress_bar
 from specdec_jax.storage import read_file
 from specdec_jax.training import translation
 from specdec_jax.training.loop import TrainConfig, Trainer
@@ -276,7 +277,7 @@ def _target_sequences(
         len(outputs) < len(wanted) and len(outputs) % block
     ):
         raise DataError(f"{path} holds sequences of other inputs: remove it")
-    with translation.progress_bar("target sequences") as bar:
+    with progress_bar("target sequences") as bar:
         task = bar.add_task("", total=len(wanted), completed=len(outputs))
         for start in range(len(outputs), len(wanted), block):
             rows = range(start, min(start + block, len(wanted)))

@@ -16,9 +16,9 @@ from flax import struct
 
 from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.data.batching import BucketedPairs, Pair, Seq2SeqBatch
+from specdec_jax.progress import progress_bar
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
-from specdec_jax.training.translation import progress_bar
 from specdec_jax.typing import Any, Array, Callable, Int32, Params
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich import get_console, progress
 
 from specdec_jax.data import batching
 from specdec_jax.data.tokenizer import EOS_ID, PAD_ID, Tokenizer
@@ -86,19 +85,3 @@ def bleu(
     outputs = translate(config, params, sources)
     texts = [tokenizer.decode(tokens) for tokens in outputs]
     return sacrebleu.corpus_bleu(texts, [[target for _, target in pairs]]).score
-
-
-def progress_bar(name: str) -> progress.Progress:
-    """A bar with counts, time elapsed and time left; none in a notebook.
-
-    There rich would draw it with widgets, which are no part of this project.
-    """
-    return progress.Progress(
-        progress.TextColumn(name),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.description}"),
-        disable=get_console().is_jupyter,
-    )

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import no_type_check
 
 import numpy as np
-from rich import progress
 
 from specdec_jax.config_checks import check_kinds, check_list, check_seed
 from specdec_jax.decoding.settings import DecodeSettings
@@ -23,6 +22,7 @@ from specdec_jax.experiments.peers.agreement import compare
 from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS
 from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent, Runner
 from specdec_jax.experiments.records import RecordFile, digest, environment
+from specdec_jax.progress import progress_bar
 from specdec_jax.typing import Any
 
 # A library's threads may look for more work a moment after they are done (OpenMP's),
@@ -169,9 +169,9 @@ def compare_peers(
 
 
 def _measure(runs: dict[str, _Run], inputs, config: PeersConfig) -> None:
-    with progress.Progress(transient=True) as bar:
+    with progress_bar("peers") as bar:
         rounds = config.repeats + 1
-        task = bar.add_task("peers", total=rounds * len(inputs) * len(runs))
+        task = bar.add_task("", total=rounds * len(inputs) * len(runs))
         for round_ in range(rounds):
             outputs = {name: [] for name in runs}
             seed = config.seed + round_ * len(inputs)

@@ -1,0 +1,66 @@
+"""The progress of long work: a bar in a terminal, a line now and then in a log."""
+
+import time
+
+from rich import get_console, progress
+from rich.console import Console
+
+from specdec_jax.typing import Any
+
+LINES_APART = 30.0  # seconds
+
+
+def progress_bar(name: str, shown: bool = True) -> progress.Progress:
+    """A bar on stderr with counts, time elapsed and time left; none in a notebook.
+
+    There rich would draw it with widgets, which are no part of this project. Where
+    stderr is no terminal, a line every half minute stands in.
+
+    Args:
+      name: of the work.
+      shown: False for work of which another process tells.
+    """
+    console = Console(stderr=True)
+    if not shown or get_console().is_jupyter:
+        return progress.Progress(console=console, disable=True)
+    if not console.is_terminal:
+        return _Lines(name, console)
+    return progress.Progress(
+        progress.TextColumn(name),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+    )
+
+
+class _Lines(progress.Progress):
+    """Draws nothing, and says how far it is in a line of its own."""
+
+    def __init__(self, name: str, console: Console):
+        super().__init__(console=console, disable=True)
+        self._name, self._last = name, time.monotonic()
+
+    def update(self, task_id: progress.TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        self._say(self.tasks[self.task_ids.index(task_id)])
+
+    def advance(self, task_id: progress.TaskID, advance: int | float = 1) -> None:
+        self.update(task_id, advance=advance)
+
+    def _say(self, task: progress.Task) -> None:
+        if time.monotonic() - self._last < LINES_APART:
+            return
+        self._last = time.monotonic()
+        left = task.time_remaining
+        parts = [f"{self._name}: {task.completed:g} of {task.total or 0:g}"]
+        parts += [f"{_minutes(left)} left"] if left else []
+        parts += [task.description] if task.description else []
+        self.console.print(", ".join(parts), markup=False, highlight=False)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
