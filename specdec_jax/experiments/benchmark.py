@@ -18,6 +18,7 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
 from specdec_jax.experiments.acceptance import along_outputs
 from specdec_jax.experiments.cost import CostMeter, predict_speedup, timed
+from specdec_jax.experiments.distributions import ratio_of_sums
 from specdec_jax.experiments.prediction import CostModel
 from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.generate import prepare_tokens
@@ -218,7 +219,12 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
     baseline, ours = baseline_run.tokens_per_second, run.tokens_per_second
     stats = DecodeStats.pooled(run.stats)
     # No guess tested, as when nothing is found to copy: none stood.
-    alpha, counted = np.nan_to_num([stats.alpha, stats.acceptance_rate]).tolist()
+    counted = float(np.nan_to_num(stats.acceptance_rate))
+    of_sentences = (
+        sum(getattr(one, name) for one in run.stats)
+        for name in ("beta_sum", "beta_count")
+    )
+    alpha, interval = ratio_of_sums(*of_sentences)
     step = float(np.median(costs.target))
     c, v = float(np.median(costs.c(gamma))), float(np.median(costs.v(gamma)))
     alone = costs.c_alone()
@@ -228,6 +234,7 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
     speedup = float(np.median(ours / baseline))
     return {
         "alpha": alpha,
+        "alpha_interval": interval,
         "alpha_counted": counted,
         "tokens_per_target_run": float(stats.tokens_per_call),
         "guesses_per_target_run": float(stats.drafted / stats.target_calls),

@@ -146,6 +146,8 @@ def test_both_estimates_of_alpha_are_rates(records):
     for r in records:
         assert 0 <= r["alpha"] <= 1
         assert 0 <= r["alpha_counted"] <= 1
+        low, high = r["alpha_interval"]
+        assert 0 <= low <= r["alpha"] <= high <= 1
         assert np.isfinite(r["speedup"])
 
 

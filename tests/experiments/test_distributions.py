@@ -8,7 +8,7 @@ import specdec_jax as sd
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.errors import PairError
 from specdec_jax.experiments import distributions
-from specdec_jax.experiments.distributions import mean_with_interval
+from specdec_jax.experiments.distributions import mean_with_interval, ratio_of_sums
 from specdec_jax.generate import prepare
 from specdec_jax.sampling import Warp
 from tests.experiments.token_by_token import probabilities
@@ -52,6 +52,10 @@ def test_the_mean_is_over_positions_and_its_interval_by_sequences():
     assert (low, high) == pytest.approx((0.5 - half, 0.5 + half))
     assert mean_with_interval(values, np.zeros(4, int)) == (0.5, (0.0, 1.0))
     assert mean_with_interval(values[:0], sequence[:0]) == (0.0, (0.0, 1.0))
+    # A sequence of no positions, as of an output without a guess, is none.
+    sums, counts = np.array([0.6, 0.0, 0.4]), np.array([1, 0, 1])
+    assert ratio_of_sums(sums, counts) == ratio_of_sums(sums[::2], counts[::2])
+    assert ratio_of_sums(sums[1:2], counts[1:2]) == (0.0, (0.0, 1.0))
 
 
 def test_the_interval_covers_the_truth_where_positions_hang_together():

@@ -193,6 +193,12 @@ def test_alpha_in_the_loop_stands_beside_alpha_without_decoding(tmp_path):
         records.alpha(lenience=0.5),
         records.benchmark(**warm, gamma=5, alpha=0.6),
         records.benchmark(**warm, gamma=1, alpha=0.65),
+        records.benchmark(
+            **warm, gamma=2, alpha=0.65, alpha_interval=[0.62, 0.68]
+        ),  # .04 apart: less than the root of .03^2 + .03^2
+        records.benchmark(
+            **warm, gamma=3, alpha=0.65, alpha_interval=[0.63, 0.67]
+        ),  # more than that of .03^2 + .02^2
         records.benchmark(**warm, gamma=5, alpha=0.9),  # another of the same: not read
         records.benchmark(**warm, gamma=5, alpha=0.7, lenience=0.5),
         records.benchmark(temperature=0.5),
@@ -200,8 +206,10 @@ def test_alpha_in_the_loop_stands_beside_alpha_without_decoding(tmp_path):
     table = alpha_tables.table_3(Evidence.read([path]))[1]
     start = ["a_pair", "neural", "1", "0.610", "0.580–0.640"]
     assert table.cells()[1:] == [
-        [*start, "1", "0.650", "no"],
-        [*start, "5", "0.600", "yes"],
+        [*start, "1", "0.650", "–", "no"],
+        [*start, "2", "0.650", "0.620–0.680", "yes"],
+        [*start, "3", "0.650", "0.630–0.670", "no"],
+        [*start, "5", "0.600", "–", "yes"],
     ]
     assert "benchmark.py" in table.sources[0].command
 
