@@ -97,9 +97,9 @@ class Found:
         return self.record.get(key, default)
 
     def made_by(self, command: str) -> str:
-        """The command that made it: this one, unless it is of the report's own."""
-        own = self.get("program") == PROGRAM
-        return COMMANDS["reproduce"] if own else command
+        """The command that made it, as it says; this one if it does not."""
+        own = COMMANDS["reproduce"] if self.get("program") == PROGRAM else command
+        return self.get("command") or own
 
     @property
     def made_on(self) -> str:

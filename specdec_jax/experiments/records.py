@@ -6,6 +6,9 @@ import hashlib
 import json
 import os
 import platform
+import re
+import shlex
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -20,9 +23,10 @@ PACKAGES = ("jax", "jaxlib", "flax", "numpy")
 
 
 def environment() -> dict[str, Any]:
-    """The versions and the device that a result was made with."""
+    """The versions, the device and the command that a result was made with."""
     devices = jax.devices()
     return {
+        "command": command(),
         "versions": {
             "python": platform.python_version(),
             "specdec_jax": specdec_jax.__version__,  # also of a checkout on the path
@@ -35,6 +39,20 @@ def environment() -> dict[str, Any]:
             "cpu_cores": os.cpu_count(),
         },
     }
+
+
+def command() -> str | None:
+    """The command that runs now, without `--out`; None if it is none of `scripts/`."""
+    program, *given = sys.argv
+    if Path(program).parent.name != "scripts":
+        return None
+    kept, after_out = [], False
+    for argument in given:
+        is_out = re.fullmatch("--?out(=.*)?", argument, re.DOTALL)
+        if not (is_out or after_out):
+            kept.append(argument)
+        after_out = bool(is_out) and "=" not in argument
+    return shlex.join(["python", f"scripts/{Path(program).name}", *kept])
 
 
 def digest(values: Any) -> str:

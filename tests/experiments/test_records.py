@@ -1,5 +1,6 @@
 import errno
 import os
+import sys
 
 import pytest
 
@@ -98,3 +99,22 @@ def test_the_environment_names_versions_and_device():
     assert set(found["versions"]) >= {"python", "jax", "specdec_jax"}
     assert found["device"]["platform"] == "cpu"
     assert found["device"]["cpu_cores"] == os.cpu_count()
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        (
+            ["scripts/train.py", "--gin.RUN=a b"],
+            "python scripts/train.py '--gin.RUN=a b'",
+        ),
+        (["/home/me/scripts/x.py", "--out=a", "--n=1"], "python scripts/x.py --n=1"),
+        (["scripts/x.py", "--out", "a", "--outer=1"], "python scripts/x.py --outer=1"),
+        (["scripts/x.py", "-out=a\nb"], "python scripts/x.py"),
+        (["/bin/pytest", "-q"], None),
+        (["-c"], None),
+    ],
+)
+def test_the_command_is_told_but_for_where_it_writes(given, command, monkeypatch):
+    monkeypatch.setattr(sys, "argv", given)
+    assert environment()["command"] == command
