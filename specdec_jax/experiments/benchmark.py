@@ -58,6 +58,7 @@ class BenchmarkConfig:
     def __post_init__(self):
         check_kinds(self, may_be_0=("seed",))
         check_seed(self.seed)
+        check_seed(self.seed + self.repeats)  # the last round's
         for temperature in self.temperatures:
             DecodeSettings(temperature=temperature)
         for lenience in self.leniences:
@@ -100,7 +101,7 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
         with progress_bar(f"temperature {temperature:g}") as bar:
             meter = CostMeter(
                 pair,
-                sorted(inputs, key=len)[len(inputs) // 2],
+                _typical(inputs),
                 gammas,
                 temperature=temperature,
                 max_new_tokens=config.max_new_tokens,
@@ -119,6 +120,12 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
             if records is not None:
                 records.append(record)
             yield record
+
+
+def _typical(inputs: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """The inputs of the median length."""
+    lengths = sorted(map(len, inputs))
+    return [one for one in inputs if len(one) == lengths[len(inputs) // 2]]
 
 
 @dataclasses.dataclass

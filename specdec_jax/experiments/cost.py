@@ -69,16 +69,16 @@ class Costs:
 class CostMeter:
     """Times the parts of a decode, a round at a time, to be dealt out among decodes.
 
-    What is timed are whole decodes of one input, encoding and loop apart, and a step's
-    time is that of its loop over its steps. So a step is measured as it comes in
-    decodes: in loops as short as theirs, which begin with other weights in the
-    processor's caches, and without dispatch from Python between steps.
+    What is timed are whole decodes, encoding and loop apart, and a step's time is that
+    of its loop over its steps. So a step is measured as it comes in decodes: in loops
+    as short as theirs, which begin with other weights in the processor's caches, and
+    without dispatch from Python between steps.
     """
 
     def __init__(
         self,
         pair: Pair,
-        tokens: Sequence[int],
+        inputs: Sequence[Sequence[int]],
         gammas: Sequence[int],
         *,
         temperature: float,
@@ -89,7 +89,7 @@ class CostMeter:
 
         Args:
           pair: of models.
-          tokens: the input, one of a typical output.
+          inputs: of one length, whose programs are the same; a round times one of them.
           gammas: block sizes of the verify steps.
           temperature: of both sides.
           max_new_tokens: of the decodes.
@@ -102,12 +102,15 @@ class CostMeter:
             )
             for gamma in (0, *gammas)
         }
-        self._programs = _programs(
-            pair,
-            {g: prepare_tokens(pair, [tokens], s, seed) for g, s in settings.items()},
-        )
-        self._time_all()
+        self._programs = [
+            _programs(
+                pair,
+                {g: prepare_tokens(pair, [ids], s, seed) for g, s in settings.items()},
+            )
+            for ids in inputs
+        ]
         self._times = []
+        self._time_all()
 
     def __len__(self) -> int:
         """Rounds that were measured."""
@@ -125,7 +128,7 @@ class CostMeter:
             begin, step = np.array(of_rounds).T
             return begin, step
 
-        alone = ("draft", 0) in self._programs
+        alone = ("draft", 0) in self._programs[0]
         return Costs(
             target=times("step", 0)[1],
             verify={gamma: times("verify", gamma)[1] for gamma in self._gammas},
@@ -136,7 +139,8 @@ class CostMeter:
 
     def _time_all(self) -> dict[tuple[str, int], tuple[float, float]]:
         """Seconds of encoding and of a step, by (part, gamma)."""
-        return {name: _seconds(program) for name, program in self._programs.items()}
+        programs = self._programs[len(self) % len(self._programs)]
+        return {name: _seconds(program) for name, program in programs.items()}
 
 
 def _programs(pair: Pair, jobs: dict[int, Job]) -> dict[tuple[str, int], Job]:

@@ -43,7 +43,7 @@ def test_the_parts_of_a_decode_by_hand():
 def test_every_part_of_a_decode_is_timed(tiny_pair):
     meter = CostMeter(
         tiny_pair,
-        encode(tiny_pair, SENTENCES[:1])[0],
+        encode(tiny_pair, SENTENCES[:1]) * 2,
         (2,),
         temperature=1.0,
         max_new_tokens=4,
@@ -86,7 +86,7 @@ def test_a_guess_costs_what_it_adds_to_a_step(tiny_pair):
     )
     meter = CostMeter(
         busy,
-        encode(busy, SENTENCES[:1])[0],
+        encode(busy, SENTENCES[:1]),
         (1, 3),
         temperature=0.0,
         max_new_tokens=4,
