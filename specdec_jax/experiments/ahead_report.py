@@ -8,6 +8,7 @@ from specdec_jax.experiments.tables import Column, Kind, Table
 from specdec_jax.typing import Any
 
 Record = dict[str, Any]
+PICTURE = "walltime"
 TOKENS = 24  # of the output in the walltime trace
 
 
@@ -23,6 +24,13 @@ def markdown(records: Iterable[Record]) -> str:
     found += [_table_2(by_what["table 2"])] if "table 2" in by_what else []
     parts = [f"# {_title((steps or programs)[0])}"]
     parts += [tables.markdown(table, Path()).rstrip() for table in found]
+    for record in by_what.get("walltime", []):
+        parts.append(
+            f"![When which model runs]({PICTURE}.png)\n\n"
+            f"When which model runs in an output of {TOKENS} tokens, by the model's "
+            "times and without encoding; each guess stands with the paper's α = "
+            f"{record['alpha']:g}, drawn with one seed."
+        )
     return "\n\n".join(parts) + "\n"
 
 
@@ -34,7 +42,7 @@ def save(folder: Path, records: Sequence[Record]) -> None:
     for record in records:
         if record["what"] == "walltime":
             picture = trace_figures.timelines(walltime_rows(record))
-            figures.save(picture, folder / "walltime")
+            figures.save(picture, folder / PICTURE)
 
 
 def walltime_rows(record: Record) -> dict[str, list[walltime.Span]]:

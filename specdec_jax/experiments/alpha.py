@@ -23,10 +23,16 @@ from specdec_jax.experiments.distributions import mean_with_interval
 from specdec_jax.experiments.records import RecordFile, digest, environment
 from specdec_jax.pair import Pair
 from specdec_jax.progress import progress_bar
+from specdec_jax.storage import beside
 from specdec_jax.typing import Any
 
 PROGRAM = "scripts/measure_alpha.py"
 INTERVAL = "95%, of a ratio estimator over inputs"
+RECORD_KEYS = ("temperature", "lenience", "top_k", "top_p")  # of a setting
+OUTPUT_KEYS = (
+    *("temperature", "top_k", "top_p", "output", "text", "tokens"),
+    *("rates", "stands", "guessed"),
+)
 NGRAM_NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 
 
@@ -131,8 +137,7 @@ class AlphaRun:
         return self.config.top_k, self.config.top_p
 
     def _setting(self, record: dict[str, Any]) -> tuple:
-        keys = ("temperature", "lenience", "top_k", "top_p")
-        return tuple(record[key] for key in keys)
+        return tuple(record[key] for key in RECORD_KEYS)
 
     def _measure_outputs(self, temperature: float) -> list[dict[str, Any]]:
         """The lines of all outputs at a temperature; those not on file are measured."""
@@ -243,14 +248,18 @@ class AlphaRun:
 
     def _read(self, file: RecordFile) -> list[dict[str, Any]]:
         lines = list(file)
+        keys = OUTPUT_KEYS if file is self.outputs else RECORD_KEYS
         for number, line in enumerate(lines, 1):
             file.require(number, line, self._identity())
+            lacking = [key for key in keys if key not in line]
+            if lacking:
+                raise DataError(f"{file.path}:{number} lacks {', '.join(lacking)}")
         return lines
 
 
 def outputs_path(records: Path) -> Path:
     """Where the outputs of `NAME.jsonl` are kept: `NAME.outputs.jsonl`."""
-    return records.with_suffix(".outputs.jsonl")
+    return beside(records, ".outputs.jsonl")
 
 
 def drafter_name(pair: Pair) -> str:

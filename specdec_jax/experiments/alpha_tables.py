@@ -3,7 +3,7 @@
 import math
 
 from specdec_jax.experiments import paper
-from specdec_jax.experiments.evidence import COMMANDS, Evidence, Found
+from specdec_jax.experiments.evidence import COMMANDS, MODEL, Evidence, Found
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from specdec_jax.sampling import theory
 
@@ -12,7 +12,7 @@ BETA_LAGS = (1, 2, 4)
 
 def table_3(evidence: Evidence) -> list[Table]:
     """Alpha of drafters, by temperature: the paper's, then those of the pairs here."""
-    identity = ("pair", "drafter", "top_k", "top_p")
+    identity = ("pair", "drafter", "top_k", "top_p", *MODEL)
     found = [
         one
         for one in evidence.distinct("alpha", *identity, "lenience", "temperature")
@@ -21,7 +21,7 @@ def table_3(evidence: Evidence) -> list[Table]:
     temperatures = sorted({one["temperature"] for one in found})
     ours: dict[tuple, dict[float, Found]] = {}
     for one in found:
-        alphas = ours.setdefault(tuple(one[key] for key in identity), {})
+        alphas = ours.setdefault(tuple(one.get(key, "") for key in identity), {})
         alphas[one["temperature"]] = one
     columns = [Column("M_p"), Column("M_q")]
     columns += [Column(f"α, T {t}", Kind.PAPER) for t in (0, 1)]
@@ -30,7 +30,7 @@ def table_3(evidence: Evidence) -> list[Table]:
         columns.append(Column("95%", Kind.MEASURED))
     columns.append(Column("tokens", Kind.MEASURED, "d"))
     rows = [(*line, *[None] * (len(columns) - 4)) for line in paper.TABLE_3]
-    for (pair, drafter, top_k, top_p), alphas in ours.items():
+    for (pair, drafter, top_k, top_p, *_), alphas in ours.items():
         filters = [f"top-{top_k}"] * bool(top_k) + [f"top-p {top_p:g}"] * (top_p < 1)
         cells = [pair, ", ".join([drafter, *filters]), None, None]
         for temperature in temperatures:
@@ -89,6 +89,7 @@ def _in_the_loop(evidence: Evidence) -> Table:
     for one in _unfiltered(evidence):
         same = {key: one[key] for key in ("pair", "temperature")}
         loops = evidence.of("benchmark", **same) if one["lenience"] == 1 else []
+        loops = [loop for loop in loops if loop.of_one_model(one)]
         loops = {loop["gamma"]: loop for loop in reversed(loops)}
         used += loops.values()
         for gamma in sorted(loops):
@@ -231,7 +232,10 @@ def _measured(evidence: Evidence) -> Table:
     )
     notes = (
         "α is of the target's own tokens, α in the loop of the lenient loop's tokens, "
-        "which are others.",
+        "which are others. γ is the one that lenience was measured with, or of the "
+        "best speed. Rounds: the speed of the slowest and of the fastest.",
+        "BLEU and tokens a run are of the task that was scored, all else of the texts "
+        "of the benchmark.",
     )
     sources = Source.of(alphas, COMMANDS["alpha"])
     for kind, what in (("lenient", "lenient speed"), ("scores", "BLEU")):
@@ -261,7 +265,7 @@ def _measured_alphas(
 
 def _unfiltered(evidence: Evidence) -> list[Found]:
     """Alpha records without top-k and top-p, which the paper does not have here."""
-    keys = ("pair", "drafter", "temperature", "lenience", "top_k", "top_p")
+    keys = ("pair", "drafter", "temperature", "lenience", "top_k", "top_p", *MODEL)
     found = evidence.distinct("alpha", *keys)
     found = [one for one in found if (one["top_k"], one["top_p"]) == (0, 1)]
     # By pair and temperature, from no lenience to much, as in the paper.
@@ -275,9 +279,11 @@ def _unfiltered(evidence: Evidence) -> list[Found]:
 
 def _scores(evidence: Evidence, alpha: Found) -> Found | None:
     """The scores of a decode with an alpha record's pair, temperature and lenience."""
+    keys = ("temperature", "lenience", "top_k", "top_p")
     for one in evidence.of("scores", pair=alpha["pair"]):
         settings = one["settings"]
-        if all(settings.get(k) == alpha[k] for k in ("temperature", "lenience")):
+        same = all(settings.get(key, alpha[key]) == alpha[key] for key in keys)
+        if same and one.of_one_model(alpha):
             return one
     return None
 
@@ -285,12 +291,20 @@ def _scores(evidence: Evidence, alpha: Found) -> Found | None:
 def _timed(evidence: Evidence, alpha: Found) -> Found | None:
     """The benchmark of an alpha record's pair, temperature and lenience.
 
-    Of several gammas it is the one that lenience was measured at, where it was.
+    Of several it is one of the run, or of the gamma, that lenience was measured in.
     """
     same = {key: alpha[key] for key in ("pair", "temperature")}
-    found = [*evidence.of("benchmark", **same), *evidence.of("lenient", **same)]
-    gammas = {one["gamma"] for one in evidence.of("lenient", **same)}
-    found = [one for one in found if one.get("lenience", 1.0) == alpha["lenience"]]
+    lenient = evidence.of("lenient", **same)
+    gammas = {one["gamma"] for one in lenient}
+    runs = {one.path for one in lenient}
+    found = [*evidence.of("benchmark", **same), *lenient]
+    found = [
+        one
+        for one in found
+        if one.get("lenience", 1.0) == alpha["lenience"] and one.of_one_model(alpha)
+    ]
     return max(
-        found, key=lambda one: (one["gamma"] in gammas, one["speedup"]), default=None
+        found,
+        key=lambda one: (one.path in runs, one["gamma"] in gammas, one["speedup"]),
+        default=None,
     )

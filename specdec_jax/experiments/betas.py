@@ -48,7 +48,7 @@ def autocorrelation(betas: Sequence[np.ndarray], lag: int) -> float | None:
     mean, variance = tokens.mean(), tokens.var()
     pairs = [(one[:-lag] - mean) * (one[lag:] - mean) for one in betas]
     products = np.concatenate(pairs)
-    if not (len(products) and variance > 0):
+    if not len(products) or tokens.min() == tokens.max():
         return None
     return round(float(products.mean() / variance), 4)
 

@@ -17,7 +17,6 @@ else may lie beside them. Nothing here writes.
 import contextlib
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,27 +37,51 @@ KEYS = {
         *("pair", "temperature", "gamma", "alpha", "c", "verify_cost"),
         *("predicted_speedup", "speedup"),
     ),
-    "trace": ("pair", "text", "gamma", "temperature", "seed", "lines"),
+    "trace": (
+        *("pair", "text", "gamma", "temperature", "seed", "output", "tokens"),
+        "lines",
+    ),
     "scores": ("pair", "settings", "scores", "rows"),
     "peer": (
         *("pair", "peer", "temperature", "config", "tokens_per_second"),
-        *("over_baseline", "target_calls", "agreement", "peer_versions"),
+        *("over_baseline", "over_baseline_spread", "target_calls", "sentences"),
+        *("tokens_per_target_call", "memory", "agreement"),
+        *("peer_versions", "peer_settings"),
     ),
     "absent_peer": ("pair", "peer", "temperature", "config", "absent", "install"),
 }
 # What the report takes for granted of a value, by its key, in records of any kind.
-NUMBERS = (
-    *("temperature", "top_k", "top_p", "lenience", "gamma", "alpha", "rejection_alpha"),
-    *("c", "v", "verify_cost", "predicted_speedup", "beta_predicted_speedup"),
-    *("best_gamma", "speedup", "tokens", "guessed", "alpha_of_all_tokens", "rows"),
-    *("chips", "seed", "sentences", "tokens_per_second", "over_baseline"),
-    *("target_calls", "tokens_per_target_call"),
+VALUES = {
+    "a rate from 0 to 1": (
+        *("alpha", "rejection_alpha", "alpha_of_all_tokens", "guessed", "lenience"),
+        "top_p",
+    ),
+    "a whole number from 0 on": (
+        *("gamma", "best_gamma", "top_k", "tokens", "rows", "chips", "seed"),
+        *("sentences", "target_calls"),
+    ),
+    "a number from 0 on": ("temperature", "c", "tokens_per_target_call"),
+    "a number above 0": (
+        *("v", "verify_cost", "predicted_speedup", "beta_predicted_speedup"),
+        *("speedup", "tokens_per_second", "over_baseline"),
+    ),
+    "two numbers from 0 on": (
+        *("alpha_interval", "rejection_interval", "speedup_spread"),
+        *("over_baseline_spread", "fixed_costs"),
+    ),
+    "a text": ("pair", "drafter", "run", "topology", "peer", "text", "absent"),
+    "a list of values": (
+        *("beta_by_position", "beta_autocorrelation", "gammas", "tokens_per_run"),
+        *("tokens_per_run_iid", "lines"),
+    ),
+    "a JSON object": ("config", "device", "versions", "settings", "scores"),
+}
+# Of an alpha record with one of them the report shows all.
+OF_BETAS = (
+    *("beta_autocorrelation", "beta_by_position", "guessed", "alpha_of_all_tokens"),
+    *("gammas", "tokens_per_run", "tokens_per_run_iid"),
 )
-RANGES = (
-    *("alpha_interval", "rejection_interval", "speedup_spread"),
-    *("over_baseline_spread", "fixed_costs"),
-)
-TEXTS = ("pair", "drafter", "run", "topology", "peer", "text", "absent")
+MODEL = ("weights", "dtype")  # tell models of one name apart
 PROGRAM = "scripts/reproduce.py"  # "program" in the records that it makes itself
 # What makes a record of each kind; "line" is a benchmark of one of the paper's lines.
 COMMANDS = {
@@ -100,6 +123,13 @@ class Found:
         """The command that made it, as it says; this one if it does not."""
         own = COMMANDS["reproduce"] if self.get("program") == PROGRAM else command
         return self.get("command") or own
+
+    def of_one_model(self, other: "Found") -> bool:
+        """Whether both are of one dtype and the same weights, as far as they say."""
+        return all(
+            self.get(key, other.get(key)) == other.get(key, self.get(key))
+            for key in MODEL
+        )
 
     @property
     def made_on(self) -> str:
@@ -151,12 +181,14 @@ class Evidence:
     def distinct(self, kind: str, *keys: str) -> list[Found]:
         """The first record for each value of the keys together, in order of them.
 
-        Of alpha records and their like, that is the one of the most tokens.
+        What the report measures in passing comes after all that was measured for it.
         """
-        by_size = sorted(self.found[kind], key=lambda found: -found.get("tokens", 0))
+        in_passing_last = sorted(
+            self.found[kind], key=lambda found: found.get("program") == PROGRAM
+        )
         first = {}
-        for found in by_size:
-            first.setdefault(tuple(found[key] for key in keys), found)
+        for found in in_passing_last:
+            first.setdefault(tuple(found.get(key, "") for key in keys), found)
         return [first[key] for key in sorted(first, key=_order)]
 
 
@@ -202,20 +234,34 @@ def _read(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _require_values(record: dict[str, Any], place: str) -> None:
-    kinds = {"a number": NUMBERS, "two numbers": RANGES, "a text": TEXTS}
-    for words, keys in kinds.items():
+    for words, keys in VALUES.items():
         for key in keys:
             if key in record and not _is_of_kind(record[key], words):
-                raise DataError(
-                    f"{place}: {key} must be {words}, not {json.dumps(record[key])}"
-                )
+                told = json.dumps(record[key])[:100]
+                raise DataError(f"{place}: {key} must be {words}, not {told}")
+    if record.get("gammas"):
+        lacking = [key for key in OF_BETAS if key not in record]
+        if lacking:
+            raise DataError(f"{place}: it has gammas, and lacks {', '.join(lacking)}")
 
 
 def _is_of_kind(value: Any, words: str) -> bool:
-    if words == "a text":
-        return isinstance(value, str)
-    if words == "two numbers":
-        of_two = isinstance(value, list) and len(value) == 2
-        return of_two and all(_is_of_kind(one, "a number") for one in value)
-    of_numbers = isinstance(value, int | float) and not isinstance(value, bool)
-    return of_numbers and math.isfinite(value)
+    match words:
+        case "a text":
+            return isinstance(value, str)
+        case "a JSON object":
+            return isinstance(value, dict)
+        case "a list of values":
+            return isinstance(value, list) and bool(value)
+        case "two numbers from 0 on":
+            of_two = isinstance(value, list) and len(value) == 2
+            return of_two and all(_is_of_kind(x, "a number from 0 on") for x in value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if not 0 <= value < 1e300:  # NaN is not either
+        return False
+    return {
+        "a rate from 0 to 1": value <= 1,
+        "a whole number from 0 on": value == int(value),
+        "a number above 0": value > 0,
+    }.get(words, True)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from matplotlib.ticker import MaxNLocator
+
 from specdec_jax.experiments.figures import (
     SERIES,
     Axes,
@@ -57,6 +59,7 @@ def _measured_and_predicted(
     by_temperature: dict[float, list] = {}
     for record in sorted(records, key=lambda record: record["gamma"]):
         by_temperature.setdefault(record["temperature"], []).append(record)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = []
     for i, temperature in enumerate(sorted(by_temperature)):
         found, series = by_temperature[temperature], SERIES[i % len(SERIES)]

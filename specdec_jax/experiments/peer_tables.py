@@ -17,7 +17,7 @@ COLUMNS = (
     Column("of our baseline's", Kind.MEASURED),
     Column("lowest and highest", Kind.MEASURED),
     Column("speculative is faster by", Kind.MEASURED),
-    Column("target calls", Kind.MEASURED, "d"),
+    Column("target calls, all rounds", Kind.MEASURED, "d"),
     Column("tokens a call", Kind.MEASURED),
     Column("MB", Kind.MEASURED, ".0f"),
     Column("same outputs", Kind.MEASURED),
@@ -32,26 +32,26 @@ NOTES = (
 
 
 def peers(evidence: Evidence) -> list[Table]:
-    """A table for each pair, temperature and γ; one without rows if there is none."""
-    every = [*evidence.found["peer"], *evidence.found["absent_peer"]]
-    keys = dict.fromkeys(
-        (one["pair"], one["temperature"], one["config"]["gamma"]) for one in every
-    )
-    tables = [_table(key, every) for key in sorted(keys)]
+    """A table for each comparison; one without rows if there is none.
+
+    A file is of one comparison, but for its temperatures: a peer's speed stands only
+    beside those that were measured with the same prompts.
+    """
+    comparisons: dict[tuple, list[Found]] = {}
+    for one in [*evidence.found["peer"], *evidence.found["absent_peer"]]:
+        key = (one["pair"], one["temperature"], one.path)
+        comparisons.setdefault(key, []).append(one)
+    tables = [_table(comparisons[key]) for key in sorted(comparisons)]
     return tables or [Table("Peers", COLUMNS, (), NOTES, _sources(()))]
 
 
-def _table(key: tuple[str, float, int], every: Sequence[Found]) -> Table:
-    pair, temperature, gamma = key
-    found = _by_peer(
-        one
-        for one in every
-        if (one["pair"], one["temperature"], one["config"]["gamma"]) == key
+def _table(comparison: Sequence[Found]) -> Table:
+    found, first = _by_peer(comparison), comparison[0]
+    title = (
+        f"{first['pair']}, temperature {first['temperature']:g}, "
+        f"γ = {first['config']['gamma']}, {first['sentences']} prompts in "
+        f"{first['config']['repeats']} rounds"
     )
-    title = f"{pair}, temperature {temperature:g}, γ = {gamma}"
-    sizes = {(one["sentences"], one["config"]["repeats"]) for one in found.values()}
-    for sentences, repeats in sorted(sizes):
-        title += f", {sentences} prompts in {repeats} rounds"
     ours = found.get(SPECULATIVE)
     rows, notes = [], list(NOTES)
     for name, one in found.items():

@@ -132,7 +132,7 @@ def markdown(table: Table, folder: Path) -> str:
       table: what to write.
       folder: where the text will lie; files are linked from there.
     """
-    heads, *rows = table.cells()
+    heads, *rows = (list(map(_plain, row)) for row in table.cells())
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
 
     def line(cells):
@@ -140,7 +140,10 @@ def markdown(table: Table, folder: Path) -> str:
         return f"| {' | '.join(padded)} |"
 
     rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
-    parts = [f"**{table.title}**", "\n".join([line(heads), rule, *map(line, rows)])]
+    parts = [
+        f"**{_plain(table.title)}**",
+        "\n".join([line(heads), rule, *map(line, rows)]),
+    ]
     if not rows:
         parts[1:] = ["No record yet."]
     parts += [
@@ -179,6 +182,14 @@ def as_html(table: Table, folder: Path) -> str:
 def link(path: Path, folder: Path) -> str:
     """A path as seen from a folder, with forward slashes."""
     return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _plain(text: str) -> str:
+    """Text in a cell of Markdown, where bars, tags and new lines would be read so."""
+    text = " ".join(text.split())
+    for sign, written in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
+        text = text.replace(sign, written)
+    return text
 
 
 def _bullets(notes: Sequence[str]) -> str:

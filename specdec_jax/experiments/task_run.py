@@ -23,6 +23,7 @@ from specdec_jax.experiments.records import RecordFile, environment
 from specdec_jax.generate import collect, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.progress import progress_bar
+from specdec_jax.storage import beside
 from specdec_jax.typing import Any
 
 # Of each row; how many tokens it has is seen from its tokens.
@@ -235,7 +236,7 @@ class TaskRun:
 
 def scores_path(records: RecordFile) -> Path:
     """Where a run's scores go: `test.jsonl` has them in `test.scores.json`."""
-    return records.path.with_suffix(".scores.json")
+    return beside(records.path, ".scores.json")
 
 
 def _write_whole(path: Path, value: dict[str, Any]) -> None:

@@ -38,6 +38,7 @@ FILLS = {
 WIDTH = 6.8  # inches, of a page
 POINTS = 7.5  # of the typeface
 CHARACTER = 0.602 * POINTS / 72  # inches: how wide a character of it is
+THIN = 0.01  # of the longest row
 MARGIN = 4  # characters, for the number of a line
 
 
@@ -119,9 +120,13 @@ def timelines(rows: Mapping[str, Sequence[Span]]) -> Figure:
     """Rows of spans, each under its name."""
     figure = Figure(figsize=(WIDTH, 0.5 * len(rows) + 1.3), layout="constrained")
     axes = figure.subplots()
+    longest = max(walltime.length(spans) for spans in rows.values())
     for row, spans in enumerate(rows.values()):
         for span in spans:
-            axes.barh(row, span.width, left=span.start, height=0.6, **_fill(span.part))
+            how = _fill(span.part)
+            if span.width < THIN * longest:
+                how["linewidth"] = 0.0  # its edges would hide it
+            axes.barh(row, span.width, left=span.start, height=0.6, **how)
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
@@ -136,9 +141,10 @@ def timelines(rows: Mapping[str, Sequence[Span]]) -> Figure:
 def _draw(axes: Axes, place: Placed) -> None:
     how = FATES[place.fate]
     x, y, piece = place.column, place.line, place.piece
-    axes.text(x, y, piece, family="DejaVu Sans Mono", size=POINTS, va="center", **how)
+    look = {"family": "DejaVu Sans Mono", "size": POINTS, "va": "center"} | how
+    axes.text(x, y, piece, parse_math=False, **look)
     left, right = x + len(piece) - len(piece.lstrip(" ")), x + len(piece)
-    gap = 0.1  # so that pieces of one word are told apart
+    gap = 0.25  # so that pieces of one word are told apart
     line = {"color": how["color"], "linewidth": 1.0}
     if place.fate == "accepted":
         axes.plot([left + gap, right - gap], [y + 0.4, y + 0.4], **line)

@@ -53,7 +53,7 @@ def _lines(lines: Sequence[dict[str, Any]]) -> str:
             word = token["piece"].lstrip(" ")
             buttons += " " * (len(token["piece"]) - len(word))
             buttons += (
-                f'<button class="{token["fate"]}" data-token="{index}">'
+                f'<button class="{html.escape(token["fate"])}" data-token="{index}">'
                 f"{html.escape(word) or '&nbsp;'}</button>"
             )
             so_far += token["piece"] if token["fate"] != "rejected" else ""

@@ -17,7 +17,7 @@ class Part(enum.Enum):
     """What runs."""
 
     ENCODE_TARGET = "M_p: encoding, paid once"
-    ENCODE_DRAFTER = "M_q: the same"
+    ENCODE_DRAFTER = "M_q: encoding, paid once"
     TARGET = "M_p: decoder"
     DRAFT = "M_q: decoder"
 

@@ -3,7 +3,14 @@ import json
 import pytest
 
 from specdec_jax.errors import DataError
-from specdec_jax.experiments.evidence import KEYS, Evidence, kind_of
+from specdec_jax.experiments.evidence import (
+    COMMANDS,
+    KEYS,
+    MODEL,
+    PROGRAM,
+    Evidence,
+    kind_of,
+)
 from specdec_jax.pair import ASSETS
 from tests.experiments import found_records as records
 
@@ -78,15 +85,28 @@ def test_a_last_line_that_is_whole_counts_without_its_end(tmp_path):
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        (records.benchmark(alpha=None), "alpha must be a number, not null"),
-        (records.benchmark(speedup="1.5"), 'speedup must be a number, not "1.5"'),
-        (records.benchmark(c=float("nan")), "c must be a number, not NaN"),
-        (records.benchmark(gamma=True), "gamma must be a number, not true"),
+        (records.benchmark(alpha=None), "alpha must be a rate from 0 to 1, not nul"),
+        (
+            records.benchmark(speedup="1.5"),
+            "speedup must be a number above 0",
+        ),
+        (records.benchmark(c=float("nan")), "c must be a number from 0 on, not NaN"),
+        (
+            records.benchmark(gamma=True),
+            "gamma must be a whole number from 0 on, not true",
+        ),
         (records.benchmark(fixed_costs=[3.0]), "fixed_costs must be two numbers"),
         (records.alpha(alpha_interval=None), "alpha_interval must be two numbers"),
         (records.alpha(drafter=["bigram"]), "drafter must be a text"),
-        (records.roofline(v={}), "v must be a number"),
+        (records.roofline(v={}), "v must be a number above 0"),
         (records.peer(over_baseline_spread=[1, "2"]), "over_baseline_spread must be"),
+        (records.alpha(alpha=1.5), "alpha must be a rate"),
+        (records.alpha(tokens=1792.5), "tokens must be a whole number"),
+        (records.alpha(tokens=10**400), "tokens must be a whole number"),
+        (records.alpha(gammas=[1, 2]), "it has gammas, and lacks beta_autocorrelation"),
+        (records.benchmark(predicted_speedup=0), "predicted_speedup must be a number"),
+        (records.benchmark(device=None), "device must be a JSON object"),
+        (records.trace(lines=[]), "lines must be a list of values"),
     ],
 )
 def test_a_value_that_no_table_could_show_is_named_with_its_place(
@@ -106,16 +126,19 @@ def test_what_is_no_record_is_named_with_its_place(tmp_path):
         Evidence.read([path])
 
 
-def test_of_equal_keys_the_most_tokens_count_and_then_the_earlier_place(tmp_path):
+def test_of_equal_keys_the_earlier_place_counts_and_what_is_made_in_passing_last(
+    tmp_path,
+):
     first = records.write(
         tmp_path / "1.jsonl",
-        records.alpha(tokens=100, alpha=0.5),
-        records.alpha(temperature=0.0, alpha=0.9),
+        records.alpha(tokens=5000, alpha=0.5, program=PROGRAM),
+        records.alpha(temperature=0.0, alpha=0.9, program=PROGRAM),
         records.benchmark(speedup=1.1),
     )
     second = records.write(
         tmp_path / "2.jsonl",
-        records.alpha(tokens=10_000, alpha=0.6),
+        records.alpha(tokens=100, alpha=0.6),
+        records.alpha(tokens=1000, alpha=0.7),
         records.benchmark(speedup=1.2),
         records.benchmark(gamma=1, speedup=1.3),
     )
@@ -127,6 +150,35 @@ def test_of_equal_keys_the_most_tokens_count_and_then_the_earlier_place(tmp_path
     ]
     benchmarks = evidence.distinct("benchmark", "pair", "gamma")
     assert [(b["gamma"], b["speedup"]) for b in benchmarks] == [(1, 1.3), (2, 1.1)]
+
+
+def test_models_of_one_name_are_told_apart(tmp_path):
+    """By weights and dtype; a record that does not say may be of any."""
+    path = records.write(
+        tmp_path / "1.jsonl",
+        records.alpha(weights="a", dtype="float32"),
+        records.alpha(weights="b", dtype="float32", alpha=0.9),
+        records.alpha(alpha=0.3),
+    )
+    evidence = Evidence.read([path])
+    found = evidence.distinct("alpha", "pair", *MODEL)
+    assert sorted(one["alpha"] for one in found) == [0.3, 0.61, 0.9]
+    first, second, unsaid = evidence.of("alpha")
+    assert not first.of_one_model(second)
+    assert first.of_one_model(unsaid) and unsaid.of_one_model(second)
+
+
+def test_a_record_says_what_made_it(tmp_path):
+    command = "python scripts/measure_alpha.py --gin.load_pair.drafter=copying"
+    path = records.write(
+        tmp_path / "1.jsonl",
+        records.alpha(command=command),
+        records.alpha(program=PROGRAM),
+        records.alpha(),
+    )
+    found = Evidence.read([path]).of("alpha")
+    told = [one.made_by(COMMANDS["alpha"]) for one in found]
+    assert told == [command, COMMANDS["reproduce"], COMMANDS["alpha"]]
 
 
 def test_a_record_tells_what_it_was_made_on(tmp_path):

@@ -140,8 +140,8 @@ def test_speeds_of_the_pairs_at_hand(evidence):
         ("big + small", 0.0, 7),
     ]
     # (1 - .8^3) / .2 / (2 * .1 + 1) = 2.44 / 1.2
-    assert column(table, "Theorem 3.8", Kind.PREDICTED)[0] == "2.03"
-    assert column(table, "measured / predicted", Kind.KEY)[0] == "0.94"
+    assert column(table, "Theorem 3.8, v = 1", Kind.PREDICTED)[0] == "2.03"
+    assert column(table, "measured / by β", Kind.KEY)[0] == "0.94"
     assert column(table, "rounds", Kind.MEASURED)[0] == "1.40–1.55"
     # Records that are older do not tell.
     assert column(table, "speed, by β", Kind.PREDICTED) == ["–", "–", "3.21"]

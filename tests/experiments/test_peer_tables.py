@@ -57,6 +57,26 @@ def test_other_outputs_are_told(tmp_path, temperature, shown):
     assert ("prompt 4 differs at token 7" in text) == (temperature == 0)
 
 
+def test_comparisons_of_other_prompts_have_tables_of_their_own(tmp_path):
+    few = records.write(
+        tmp_path / "mine.jsonl",
+        records.peer(peer="speculative", over_baseline=2.0, sentences=3),
+        records.absent_peer(peer="t5x", sentences=3),
+    )
+    many = records.write(
+        tmp_path / "theirs.jsonl",
+        records.peer(peer="speculative", over_baseline=1.5),
+        records.peer(peer="t5x", over_baseline=0.5),
+    )
+    made = peers(Evidence.read([few, many]))
+    assert [table.title.split(", ")[-1] for table in made] == [
+        "3 prompts in 3 rounds",
+        "20 prompts in 3 rounds",
+    ]
+    mine, theirs = (rows_of(table)["T5X, temperature_sample"] for table in made)
+    assert mine[1] == "absent" and theirs[4] == "3.00"
+
+
 def test_each_temperature_has_a_table_and_none_says_how(tmp_path):
     found = [records.peer(temperature=t) for t in (1.0, 0.0)]
     made = peers(Evidence.read([records.write(tmp_path / "peers.jsonl", *found)]))

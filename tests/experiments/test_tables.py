@@ -29,10 +29,10 @@ def test_a_table_in_markdown():
     assert tables.markdown(TABLE, FOLDER) == (
         "**A title**\n"
         "\n"
-        "| name  | α (paper) | 95% (measured) | γ |\n"
-        "|-------|-----------|----------------|---|\n"
-        "| <one> | 0.50      | 0.25–0.75      | 7 |\n"
-        "| two   | –         | –              | – |\n"
+        "| name     | α (paper) | 95% (measured) | γ |\n"
+        "|----------|-----------|----------------|---|\n"
+        "| &lt;one> | 0.50      | 0.25–0.75      | 7 |\n"
+        "| two      | –         | –              | – |\n"
         "\n"
         "- a & b\n"
         "- Measured on a toaster: [a.jsonl](records/a.jsonl), made by `make it`\n"
@@ -78,6 +78,14 @@ def test_one_source_for_each_file_and_device():
         Source("Measured on H200, jax 0.10.2", "make", Path("a.jsonl")),
     ]
     assert Source.of([], "make") == [Source("No record yet", "make")]
+
+
+def test_signs_of_markdown_in_a_cell_are_only_text():
+    columns = (Column("pair"), Column("M_q"))
+    table = Table("a|b", columns, [("a|b <x> & `c`\n d", "bigram")])
+    *_, head, rule, row = tables.markdown(table, FOLDER).rstrip().splitlines()
+    assert row.rstrip() == r"| a\|b &lt;x> &amp; \`c\` d | bigram |"
+    assert len(head) == len(rule) == len(row)
 
 
 def test_a_notebook_shows_a_table_as_markdown(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from specdec_jax.typing import Any
 
 Record = dict[str, Any]
 NOTHING = "–"
-COLUMNS = ("peer", "tok/s", "of baseline", "ours/it", "calls", "tok/call", "MB", "same")
+COLUMNS = ("peer", "tok/s", "of baseline", "ours/it", "calls", "MB", "same")
 
 
 def latest(records: Iterable[Record], temperature: float) -> dict[str, Record]:
@@ -70,7 +70,9 @@ def line(record: Record) -> str:
 def summary(records: Iterable[Record], temperature: float) -> Group:
     """A table of all peers, and below it what is absent or differs."""
     shown = latest(records, temperature)
-    table = Table(*COLUMNS, box=box.SIMPLE, title=f"temperature {temperature:g}")
+    title = f"temperature {temperature:g}; calls of the target in all rounds"
+    table = Table(*COLUMNS, box=box.SIMPLE, title=title)
+    table.columns[0].overflow = "fold"  # no name is cut short
     notes = []
     for name, record in shown.items():
         if "absent" in record:
@@ -93,7 +95,6 @@ def _cells(record: Record, ours: Record | None) -> list[str]:
         f"{record['over_baseline']:.2f}",
         NOTHING if ratio is None else f"{ratio:.2f}",
         str(record["target_calls"]),
-        f"{record['tokens_per_target_call']:.2f}",
         NOTHING if memory is None else f"{memory:.0f}",
         NOTHING
         if agreement is None
