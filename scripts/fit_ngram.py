@@ -4,6 +4,8 @@ python scripts/fit_ngram.py --text=FILE --tokenizer=spiece.model --out=FILE.safe
 python scripts/decode.py --gin.load_pair.drafter=ngram:FILE.safetensors --text="A dog."
 """
 
+from pathlib import Path
+
 from absl import flags
 from rich.progress import track
 
@@ -49,10 +51,25 @@ def _sequences(tokenizer):
                 raise DataError(f"{_TOKENS.value}:{number}: no list of ids") from error
 
 
-def main(argv):
-    only_flags(argv)
+def _out():
+    """Where to write, known to be possible before the counting begins."""
     if not _OUT.value:
         raise SettingsError("--out is missing")
+    out = Path(_OUT.value)
+    if out.suffix != ".safetensors":
+        raise SettingsError(f"--out={out}: name a file that ends in .safetensors")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot write to {out}: {error}") from error
+    if out.is_dir():
+        raise DataError(f"cannot write to {out}: it is a folder")
+    return out
+
+
+def main(argv):
+    only_flags(argv)
+    out = _out()
     if bool(_TEXT.value) == bool(_TOKENS.value):
         raise SettingsError("give --text or --tokens, one of them")
     tokenizer = Tokenizer(_TOKENIZER.value) if _TOKENIZER.value else None
@@ -66,11 +83,11 @@ def main(argv):
         min_count=_MIN_COUNT.value,
         max_successors=_MAX_SUCCESSORS.value,
     )
-    ngram.save(_OUT.value, params, tokenizer)
+    ngram.save(out, params, tokenizer)
     for n, table in enumerate(params.tables, 2):
         kept = int(table.first[-1])
         print(f"order {n}: {kept} n-grams after {len(table.keys)} contexts")
-    print(_OUT.value)
+    print(out)
 
 
 if __name__ == "__main__":

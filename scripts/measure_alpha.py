@@ -47,13 +47,17 @@ def main(argv):
     inputs = measure_flags.inputs(pair)
     config = gin_bindings.configured(AlphaConfig)()
     records = RecordFile(_OUT.value)
-    gin_bindings.save_operative_config(records.path)
     for _ in AlphaRun(pair, inputs, config, records)():
-        pass
+        gin_bindings.save_operative_config(records.path)
     table = Table(*COLUMNS.values(), box=box.SIMPLE)
     for record in records:
         table.add_row(*(_shown(record[key]) for key in COLUMNS))
-    Console().print(table)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(table)
+    console.print(
+        f"{records.path} has more: β by position, its autocorrelation, tokens a target "
+        "run for each γ. scripts/reproduce.py --what=table3 shows all of it."
+    )
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def _run(path: Path, out: Path):
     nbclient, nbformat = _modules()
     try:
         notebook = nbformat.read(path, as_version=4)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
         raise DataError(f"cannot read the notebook {path}: {error}") from error
     client = nbclient.NotebookClient(
         notebook,
@@ -55,12 +55,19 @@ def _run(path: Path, out: Path):
     exceptions = nbclient.exceptions
     try:
         client.execute()
+    except exceptions.CellTimeoutError as error:
+        raise DataError(
+            f"{path}: a cell took more than --timeout={_TIMEOUT.value} seconds"
+        ) from error
     except (exceptions.CellExecutionError, exceptions.DeadKernelError) as error:
         raise DataError(f"{path} does not run:\n{error}") from error
     for cell in notebook.cells:
         _without_libtpus_log(cell)
     notebook.metadata = {  # nothing of the machine
-        "kernelspec": notebook.metadata.kernelspec,
+        "kernelspec": {
+            **{"display_name": "Python 3 (ipykernel)", "language": "python"},
+            "name": "python3",
+        },
         "language_info": {"name": "python"},
     }
     out.mkdir(parents=True, exist_ok=True)

@@ -212,7 +212,8 @@ def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:
             raise SettingsError(
                 f"text {row} has {int(prompt.lengths[row])} tokens, the start token "
                 f"among them, and max_new_tokens is {int(rows.max_new_tokens[row])}: "
-                f"the {side} knows {model.max_length} positions"
+                f"the {side} knows {model.max_length} positions, so set max_new_tokens "
+                "lower, or give a shorter text"
             )
 
 

@@ -10,6 +10,7 @@ import difflib
 import functools
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from specdec_jax.experiments.task_run import TaskRun
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.pair import load_pair
+from specdec_jax.storage import beside
 
 ROOT = Path(__file__).parent.parent  # of the checkout: gin files are named from here
 
@@ -93,10 +95,9 @@ def is_bound(name: str) -> bool:
     return True
 
 
-def save_operative_config(beside: str | os.PathLike) -> None:
+def save_operative_config(records: str | os.PathLike) -> None:
     """Writes what gin filled in: of `FILE.jsonl` to `FILE.gin`."""
-    path = Path(beside).with_suffix(".gin")
-    path.write_text(gin.operative_config_str(), "utf-8")
+    beside(records, ".gin").write_text(gin.operative_config_str(), "utf-8")
 
 
 def save_config(folder_macro: str) -> None:
@@ -176,6 +177,9 @@ def run_program(main) -> None:
     def guarded(argv):
         try:
             main(argv)
+        except KeyboardInterrupt:
+            print("stopped: the same command goes on", file=sys.stderr)
+            raise SystemExit(130) from None
         except SpecdecError as error:
             # gin adds lines on where it was called from; the first says what is wrong.
             message = str(error).partition("\n  In call to configurable")[0]

@@ -1,7 +1,11 @@
-"""Folders and files, local or in Cloud Storage (gs://), as TensorStore reads them."""
+"""Folders and files, local or in Cloud Storage (gs://), as TensorStore reads them.
+
+And what the files beside records are called.
+"""
 
 import dataclasses
 import os
+from pathlib import Path
 from typing import Any
 
 import tensorstore
@@ -10,6 +14,12 @@ from specdec_jax.errors import DataError
 
 # Small files only are read whole. TensorStore alone would try for many minutes.
 TIMEOUT_SECONDS = 45.0
+
+
+def beside(records: str | os.PathLike, ending: str) -> Path:
+    """A file beside `NAME.jsonl`: `NAME` and the ending; `NAME` may have dots."""
+    path = Path(records)
+    return path.with_name(path.name.removesuffix(".jsonl") + ending)
 
 
 @dataclasses.dataclass(frozen=True)

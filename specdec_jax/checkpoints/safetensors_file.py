@@ -61,12 +61,21 @@ def transposed(tensor: Tensor) -> Tensor:
 
 
 def write(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file that everyone may read, whole or not at all."""
+    """Writes a file that everyone may read, whole or not at all.
+
+    Raises:
+      CheckpointError: it cannot be written.
+    """
     path = Path(path)
     unfinished = path.with_name(path.name + ".unfinished")
     contiguous = {name: np.ascontiguousarray(t) for name, t in tensors.items()}
-    safetensors.numpy.save_file(contiguous, unfinished)
-    mask = os.umask(0)
-    os.umask(mask)
-    unfinished.chmod(0o666 & ~mask)
-    unfinished.replace(path)
+    try:
+        safetensors.numpy.save_file(contiguous, unfinished)
+        mask = os.umask(0)
+        os.umask(mask)
+        unfinished.chmod(0o666 & ~mask)
+        unfinished.replace(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"cannot write {path}: {one_line(error)}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)

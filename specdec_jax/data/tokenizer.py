@@ -115,8 +115,9 @@ def train_tokenizer(lines: Iterable[str], path: str | os.PathLike, size: int) ->
     except RuntimeError as error:
         raise DataError(
             f"cannot fit a tokenizer of {size} pieces: {' '.join(str(error).split())} "
-            "Give more text, or ask for fewer pieces: the model's vocab_size, as in "
-            "--gin.demo_target/T5Config.vocab_size=N"
+            "Give more text, or ask for fewer pieces: the vocab_size of the model's "
+            "sizes, as --gin.demo_target/T5Config.vocab_size=N or "
+            "--gin.gpt_tiny/GPTConfig.vocab_size=N"
         ) from error
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from flax import struct
 
 from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.data.batching import BucketedPairs, Pair, Seq2SeqBatch
+from specdec_jax.experiments.records import RecordFile
 from specdec_jax.progress import progress_bar
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
@@ -214,6 +215,8 @@ class Trainer:
     def _forget_later_metrics(self, step: int) -> None:
         """Drops lines of steps that a kill lost and that will be taken again."""
         if self._metrics_file.exists():
-            lines = self._metrics_file.read_text("utf-8").splitlines()
-            kept = [line for line in lines if json.loads(line)["step"] <= step]
-            self._metrics_file.write_text("".join(k + "\n" for k in kept), "utf-8")
+            lines = RecordFile(self._metrics_file)  # without one that was cut short
+            kept = [json.dumps(line) for line in lines if line["step"] <= step]
+            whole = self._metrics_file.with_name("metrics.unfinished")
+            whole.write_text("".join(k + "\n" for k in kept), "utf-8")
+            whole.replace(self._metrics_file)

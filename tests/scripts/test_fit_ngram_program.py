@@ -46,6 +46,19 @@ def test_texts_and_their_ids_give_the_same_ngram_and_a_target_takes_it(
     assert sd.generate(pair, ["a dog"], settings, seed=0).stats.drafted.sum() > 0
 
 
+def test_no_text_is_written_over_and_a_folder_is_made(pair_folder, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(SENTENCES))
+    given = f"--text={text}", f"--tokenizer={pair_folder / TOKENIZER_FILE}"
+    done = fit(*given, f"--out={text}")
+    assert done.returncode == 1
+    assert "name a file that ends in .safetensors" in done.stderr
+    assert text.read_text() == "\n".join(SENTENCES)
+    done = fit(*given, f"--out={tmp_path}/new/folder/bigram.safetensors")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "new" / "folder" / "bigram.safetensors").exists()
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

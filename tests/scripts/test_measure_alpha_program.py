@@ -38,7 +38,19 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
     assert {record["drafter"] for record in records} == {"repeat_last"}
     assert f"{records[0]['alpha']:.3g}" in done.stdout and "top-k" in done.stdout
     assert (tmp_path / "alpha.outputs.jsonl").stat().st_size > 0
-    assert "AlphaConfig.tokens = 20" in (tmp_path / "alpha.gin").read_text()
+    before = (tmp_path / "alpha.gin").read_text()
+    assert "AlphaConfig.tokens = 20" in before
+
+    # Another run is refused, and leaves what stands beside the records alone.
+    other = measure(
+        f"--gin.PAIR={pair_folder}",
+        "--gin.load_pair.drafter=repeat_last",
+        "--gin.AlphaConfig.tokens=777",
+        "--limit=2",
+        f"--out={out}",
+    )
+    assert other.returncode == 1 and "alpha.jsonl:1 has config" in other.stderr
+    assert (tmp_path / "alpha.gin").read_text() == before
 
 
 def test_a_missing_file_name_is_one_clear_line():
