@@ -98,8 +98,8 @@ COMMANDS = {
     "roofline": "python scripts/compile_ahead.py --gin_file=configs/runs/RUN.gin "
     "--topology=v4 --chips=1 --out=records/v4_1",
     "scores": "python scripts/decode.py --gin_file=configs/runs/tsv.gin "
-    "--gin.TSV=FILE.tsv --gin.VOCABULARY=FILE --gin.DecodeSettings.lenience=0.5 "
-    "--out=records/lenience_0.5.jsonl",
+    "--gin.TSV=FILE.tsv --gin.VOCABULARY=FILE --gin.TEMPERATURE=T "
+    "--gin.DecodeSettings.lenience=L --out=records/lenience_L.jsonl",
     "peers": "python scripts/benchmark_peers.py "
     "--gin_file=configs/runs/demo_ende.gin --out=records/peers.jsonl",
     "reproduce": f"python {PROGRAM} --what=all",
