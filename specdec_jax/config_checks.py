@@ -30,12 +30,10 @@ def check_kinds(config: Any, may_be_0: Collection[str] = ()) -> None:
     """
     for field in dataclasses.fields(config):
         value, kind = getattr(config, field.name), field.type
-        if isinstance(kind, types.UnionType) and types.NoneType in typing.get_args(
-            kind
-        ):
+        if isinstance(kind, types.UnionType) and kind.__args__[-1] is types.NoneType:
             if value is None:
                 continue
-            kind = typing.get_args(kind)[0]
+            kind = kind.__args__[0]
         values = [value]
         if typing.get_origin(kind) is tuple:
             kind = typing.get_args(kind)[0]

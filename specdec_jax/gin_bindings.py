@@ -178,7 +178,7 @@ def run_program(main) -> None:
         try:
             main(argv)
         except KeyboardInterrupt:
-            print("stopped: the same command goes on", file=sys.stderr)
+            print("stopped; what is on record stays", file=sys.stderr)
             raise SystemExit(130) from None
         except SpecdecError as error:
             # gin adds lines on where it was called from; the first says what is wrong.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from specdec_jax import gin_bindings
 from specdec_jax.errors import SettingsError
 from specdec_jax.gin_bindings import rewrite_gin_args
 
@@ -31,3 +32,16 @@ def test_strings_come_without_quotes_and_references_stay_what_they_are(value, bo
 def test_a_binding_without_a_value_is_named():
     with pytest.raises(SettingsError, match="--gin.NAME: write --gin.NAME=VALUE"):
         rewrite_gin_args(["--gin.NAME"])
+
+
+def test_a_program_that_is_interrupted_says_so_in_one_line(monkeypatch, capsys):
+    def main(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        gin_bindings.app, "run", lambda guarded, flags_parser: guarded(["program"])
+    )
+    with pytest.raises(SystemExit) as stopped:
+        gin_bindings.run_program(main)
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "stopped; what is on record stays\n"

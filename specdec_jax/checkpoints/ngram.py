@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -26,7 +25,7 @@ FIELDS = {
 def save(
     path: str | os.PathLike, params: NGramParams, tokenizer: Tokenizer | None = None
 ) -> None:
-    """Writes an n-gram, whole or not at all; makes its folder.
+    """Writes an n-gram, whole or not at all.
 
     Args:
       path: of the file.
@@ -42,7 +41,6 @@ def save(
             tensors[name] = tensors[name][: tensors[f"{n}/first"][-1]]
     if tokenizer is not None:
         tensors[DIGEST] = np.frombuffer(tokenizer.digest, np.uint8)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     safetensors_file.write(path, tensors)
 
 

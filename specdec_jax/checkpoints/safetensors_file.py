@@ -1,5 +1,6 @@
 """Tensors of a safetensors file, memory-mapped, read one at a time."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,7 +62,7 @@ def transposed(tensor: Tensor) -> Tensor:
 
 
 def write(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file that everyone may read, whole or not at all.
+    """Writes a file that everyone may read, whole or not at all; makes its folder.
 
     Raises:
       CheckpointError: it cannot be written.
@@ -70,12 +71,13 @@ def write(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
     unfinished = path.with_name(path.name + ".unfinished")
     contiguous = {name: np.ascontiguousarray(t) for name, t in tensors.items()}
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         safetensors.numpy.save_file(contiguous, unfinished)
         mask = os.umask(0)
         os.umask(mask)
         unfinished.chmod(0o666 & ~mask)
         unfinished.replace(path)
     except (OSError, safetensors.SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
         raise CheckpointError(f"cannot write {path}: {one_line(error)}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)

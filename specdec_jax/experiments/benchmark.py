@@ -211,7 +211,8 @@ def _predicted_from_betas(
 ) -> dict[str, Any]:
     """What the betas along the baseline's outputs foretell of a gamma.
 
-    The best gamma is one for all gammas of the run, and no higher than the highest.
+    The best gamma is one for all gammas that are measured together, and no higher than
+    the highest of them.
     """
     runs = sum(theory.expected_runs_along(one, gamma) for one in stands)
     return {

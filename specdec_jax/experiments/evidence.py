@@ -76,7 +76,7 @@ VALUES = {
     ),
     "a JSON object": ("config", "device", "versions", "settings", "scores"),
 }
-# Of an alpha record with one of them the report shows all.
+# An alpha record with gammas has all of these, which the report shows together.
 OF_BETAS = (
     *("beta_autocorrelation", "beta_by_position", "guessed", "alpha_of_all_tokens"),
     *("gammas", "tokens_per_run", "tokens_per_run_iid"),

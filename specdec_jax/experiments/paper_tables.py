@@ -128,7 +128,7 @@ def oracle(evidence: Evidence) -> list[Table]:
     ]
     measured = {}
     for found in benchmarks(evidence):
-        key = found["pair"], found["temperature"]
+        key = tuple(found.get(name, "") for name in ("pair", "temperature", *MODEL))
         measured[key] = max(
             found, measured.get(key, found), key=lambda one: one["speedup"]
         )
@@ -176,7 +176,7 @@ def of_line(evidence: Evidence, line: paper.Line) -> tuple[Found | None, Found |
 
 
 def benchmarks(evidence: Evidence) -> list[Found]:
-    """One record for each pair, temperature and gamma."""
+    """One record for each pair, of its weights, temperature and gamma."""
     return evidence.distinct("benchmark", "pair", "temperature", "gamma", *MODEL)
 
 

@@ -18,6 +18,19 @@ def fit(tokenizer, order):
     return fit_ngram([tokenizer.encode(s) for s in SENTENCES], VOCAB_SIZE, order)
 
 
+def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left(
+    tokenizer, tmp_path
+):
+    params = fit(tokenizer, 1)
+    ngram.save(tmp_path / "new" / "ngram.safetensors", params, tokenizer)
+    taken = tmp_path / "new" / "ngram.safetensors"
+    with pytest.raises(CheckpointError, match="cannot write .*/inside.safetensors"):
+        ngram.save(taken / "inside.safetensors", params, tokenizer)
+    with pytest.raises(CheckpointError, match="cannot write .*/new"):
+        ngram.save(tmp_path / "new", params, tokenizer)
+    assert [path.name for path in tmp_path.rglob("*")] == ["new", taken.name]
+
+
 @pytest.mark.parametrize("order", [1, 2, 4])
 def test_what_is_read_is_what_was_written(tokenizer, tmp_path, order):
     params, path = fit(tokenizer, order), tmp_path / "ngram.safetensors"

@@ -226,6 +226,17 @@ def test_the_oracle_against_the_best_fixed_gamma():
     assert [rows[0.9, c][0] for c in (0.01, 0.02, 0.05, 0.1)] == [24, 19, 13, 10]
 
 
+def test_the_oracle_of_a_pair_has_its_best_gamma_and_weights_of_its_own(tmp_path):
+    path = records.write(
+        tmp_path / "records.jsonl",
+        records.benchmark(weights="a", gamma=1, speedup=1.2, alpha=0.7),
+        records.benchmark(weights="a", gamma=5, speedup=1.9, alpha=0.8),
+        records.benchmark(weights="b", gamma=5, speedup=9.0, alpha=0.9),
+    )
+    (table,) = paper_tables.oracle(Evidence.read([path]))
+    assert [row[1] for row in table.rows[-2:]] == [0.8, 0.9]
+
+
 def test_lenience_at_temperature_0_gives_the_papers_speeds():
     table = alpha_tables.table_5(NOTHING)[1]
     printed = column(table, "speed, T5-small", Kind.PAPER)
