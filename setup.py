@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-INIT = (ROOT / "specdec_jax" / "__init__.py").read_text("utf-8")
+VERSION = (ROOT / "specdec_jax" / "_version.py").read_text("utf-8")
 
 # seqio brings TensorFlow itself, through tensorflow-text; TFDS imports
 # importlib_resources and does not name it.
@@ -25,7 +25,7 @@ LIBTPU = "libtpu>=0.0.52; sys_platform == 'linux' and platform_machine == 'x86_6
 
 setup(
     name="specdec_jax",
-    version=re.search(r'__version__ = "(.+)"', INIT).group(1),
+    version=re.search(r'__version__ = "(.+)"', VERSION).group(1),
     description="Speculative decoding in JAX: faster generation, the same output",
     long_description=(ROOT / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",

@@ -10,10 +10,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from specdec_jax import gin_bindings, load_pair, measure_flags
-from specdec_jax.arguments import only_flags
-from specdec_jax.experiments.benchmark import BenchmarkConfig, benchmark
-from specdec_jax.experiments.records import RecordFile
+from specdec_jax import load_pair
+from specdec_jax.cli import gin_bindings, measure_flags
+from specdec_jax.cli.arguments import only_flags
+from specdec_jax.experiments.measure.benchmark import BenchmarkConfig, benchmark
+from specdec_jax.runtime.records import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")

@@ -9,19 +9,14 @@ where they are installed: pip install -e '.[peers]', pip install -e '.[t5x]'.
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import (
-    DecodeSettings,
-    SettingsError,
-    gin_bindings,
-    load_pair,
-    measure_flags,
-)
-from specdec_jax.arguments import only_flags
+from specdec_jax import DecodeSettings, SettingsError, load_pair
+from specdec_jax.cli import gin_bindings, measure_flags
+from specdec_jax.cli.arguments import only_flags
 from specdec_jax.experiments.peers.catalogue import PEERS
 from specdec_jax.experiments.peers.comparison import peers_of_pair
 from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.summary import line, summary
-from specdec_jax.experiments.records import RecordFile
+from specdec_jax.runtime.records import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
@@ -46,7 +41,7 @@ def main(argv):
     only_flags(argv)
     gin_bindings.parse("configs/runs/demo_ende.gin")
     settings = gin_bindings.configured(DecodeSettings)()
-    config = PeersConfig.of(
+    config = PeersConfig.from_settings(
         settings,
         peers=_PEERS.value,
         repeats=_REPEATS.value,

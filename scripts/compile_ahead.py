@@ -11,12 +11,14 @@ from pathlib import Path
 import jax
 from absl import flags
 
-from specdec_jax import SettingsError, gin_bindings
-from specdec_jax.arguments import only_flags
-from specdec_jax.experiments import ahead_report
-from specdec_jax.experiments.ahead_run import AheadRun
-from specdec_jax.experiments.records import RecordFile
-from specdec_jax.partitioning import ahead, topology
+from specdec_jax import SettingsError
+from specdec_jax.cli import gin_bindings
+from specdec_jax.cli.arguments import only_flags
+from specdec_jax.experiments.aot import compile as ahead
+from specdec_jax.experiments.aot import report as ahead_report
+from specdec_jax.experiments.aot.run import AOTRun
+from specdec_jax.partitioning import topology
+from specdec_jax.runtime.records import RecordFile
 
 _TOPOLOGY = flags.DEFINE_enum(
     "topology", "v4", list(topology.CHIPS), "generation of TPU."
@@ -47,14 +49,14 @@ def main(argv):
     only_flags(argv)
     jax.config.update("jax_platforms", "cpu")  # nothing is run; a TPU stays untouched
     gin_bindings.parse(not_needed=CHECKPOINTS)
-    if not gin_bindings.is_bound("AheadRun.target"):
+    if not gin_bindings.is_bound("AOTRun.target"):
         raise SettingsError("give --gin_file=configs/runs/..., of a pair of T5 sizes")
     unknown = set(_PROGRAMS.value) - set(ahead.PROGRAMS)
     if unknown:
         raise SettingsError(
             f"programs are {', '.join(ahead.PROGRAMS)}, not {', '.join(unknown)}"
         )
-    run = gin_bindings.configured(AheadRun)()
+    run = gin_bindings.configured(AOTRun)()
     path = _new_path(Path(_OUT.value)) if _OUT.value else None
     file, records = None, []
     for record in run(_TOPOLOGY.value, _CHIPS.value, _PROGRAMS.value):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from absl import flags
 
-from specdec_jax import SettingsError, gin_bindings
-from specdec_jax.arguments import only_flags
+from specdec_jax import SettingsError
 from specdec_jax.checkpoints import formats
+from specdec_jax.cli import gin_bindings
+from specdec_jax.cli.arguments import only_flags
 
 _SOURCE = flags.DEFINE_string("source", None, "a checkpoint of any format.")
 _DESTINATION = flags.DEFINE_string("destination", None, "a new folder.")

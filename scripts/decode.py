@@ -11,19 +11,14 @@ import sys
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import (
-    DecodeSettings,
-    SettingsError,
-    gin_bindings,
-    load_pair,
-    process_flags,
-)
-from specdec_jax.arguments import only_flags
+from specdec_jax import DecodeSettings, SettingsError, load_pair
+from specdec_jax import display as trace
+from specdec_jax.cli import gin_bindings, process_flags
+from specdec_jax.cli.arguments import only_flags
+from specdec_jax.cli.decode_task import TaskRun
+from specdec_jax.cli.decode_texts import DecodeRun
 from specdec_jax.data.text import read_lines, read_stream
-from specdec_jax.experiments import trace
-from specdec_jax.experiments.decode_run import DecodeRun
-from specdec_jax.experiments.records import RecordFile
-from specdec_jax.experiments.task_run import TaskRun
+from specdec_jax.runtime.records import RecordFile
 
 flags.adopt_module_key_flags(process_flags)
 _TEXT = flags.DEFINE_multi_string("text", [], "input text; may be given repeatedly.")

@@ -9,12 +9,13 @@ from pathlib import Path
 from absl import flags
 from rich.progress import track
 
-from specdec_jax import DataError, SettingsError, gin_bindings
-from specdec_jax.arguments import only_flags
-from specdec_jax.checkpoints import ngram
+from specdec_jax import DataError, SettingsError
+from specdec_jax.checkpoints import ngram_file as ngram
+from specdec_jax.cli import gin_bindings
+from specdec_jax.cli.arguments import only_flags
 from specdec_jax.data.text import read_lines
 from specdec_jax.data.tokenizer import Tokenizer
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 
 _TEXT = flags.DEFINE_string("text", None, "a text a line; needs --tokenizer.")
 _TOKENS = flags.DEFINE_string(

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from absl import flags
 
-from specdec_jax import gin_bindings, load_pair
-from specdec_jax.arguments import only_flags
-from specdec_jax.experiments.reproduce import WHAT, Reproduction
+from specdec_jax import load_pair
+from specdec_jax.cli import gin_bindings
+from specdec_jax.cli.arguments import only_flags
+from specdec_jax.experiments.reproduction import WHAT, Reproduction
 
 _WHAT = flags.DEFINE_enum("what", "all", WHAT, "which table or figure.")
 _OUT = flags.DEFINE_string("out", "runs/reproduce", "folder of the report.")

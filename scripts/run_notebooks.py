@@ -12,7 +12,8 @@ from pathlib import Path
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import DataError, SettingsError, gin_bindings
+from specdec_jax import DataError, SettingsError
+from specdec_jax.cli import gin_bindings
 
 _OUT = flags.DEFINE_string(
     "out", None, "folder for the notebooks with outputs; in place if not given."

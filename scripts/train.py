@@ -3,8 +3,8 @@
 python scripts/train.py --gin_file=FILE.gin --gin.DATA=... --gin.RUN=...
 """
 
-from specdec_jax import gin_bindings
-from specdec_jax.arguments import only_flags
+from specdec_jax.cli import gin_bindings
+from specdec_jax.cli.arguments import only_flags
 from specdec_jax.training import jobs
 
 

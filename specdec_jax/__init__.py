@@ -1,5 +1,6 @@
 """Speculative decoding in JAX: faster generation with exactly the target's output."""
 
+from specdec_jax._version import __version__
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import (
     CheckpointError,
@@ -8,12 +9,11 @@ from specdec_jax.errors import (
     SettingsError,
     SpecdecError,
 )
-from specdec_jax.generate import Generated, generate
+from specdec_jax.generation import Generated, generate
 from specdec_jax.pair import Pair, load_pair
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "__version__",
     "CheckpointError",
     "DataError",
     "DecodeSettings",

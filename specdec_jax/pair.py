@@ -11,14 +11,14 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from specdec_jax.checkpoints import ngram
+from specdec_jax.checkpoints import ngram_file as ngram
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer
 from specdec_jax.decoding.contracts import Drafter, LanguageModel
 from specdec_jax.decoding.speculative import PairParams
-from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.drafters.ngram import NGramDrafter
+from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
 from specdec_jax.errors import CheckpointError, PairError, SettingsError
@@ -27,7 +27,7 @@ from specdec_jax.models.families import ModelConfig, family
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import choose_mesh
-from specdec_jax.partitioning.rules import layout_of, partitioned
+from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.typing import Array, Params
 
 ASSETS = Path(__file__).parent / "assets"
@@ -35,7 +35,7 @@ DTYPES = ("float32", "bfloat16")
 NGRAM = "ngram:"  # before the file's path
 # Drafters without a network or a file: they need nothing but the vocabulary.
 BY_RULE = {
-    "copying": CopyingDrafter,
+    "copying": PromptLookupDrafter,
     "repeat_last": RepeatLastDrafter,
     "uniform": UniformDrafter,
 }
@@ -160,7 +160,7 @@ def load_pair(
     drafter_config: ModelConfig | None = None,
     dtype: str | None = None,
     mesh: str | tuple[int, int] | None = "auto",
-    cut_drafter: bool = False,
+    shard_drafter: bool = False,
 ) -> Pair:
     """Loads a target and a drafter.
 
@@ -176,7 +176,7 @@ def load_pair(
       mesh: (data, model), how many devices rows are dealt out over, and how many the
         target is cut over; "auto" is worked out from the devices and the target's
         sizes, and None is one device.
-      cut_drafter: whether the drafter is cut as the target is. It is small, and whole
+      shard_drafter: whether the drafter is cut as the target is. It is small, and whole
         on every device it runs without waiting for the others.
 
     Raises:
@@ -214,7 +214,7 @@ def load_pair(
         )
     try:
         second = load_model(
-            sides["drafter"], dtype, tokenizer, drafter_config, devices, cut_drafter
+            sides["drafter"], dtype, tokenizer, drafter_config, devices, shard_drafter
         )
     except CheckpointError as error:
         if drafter is None or _may_be_a_folder(drafter):
@@ -272,7 +272,7 @@ def _drafter_without_network(
     model = target.language_model
     sizes = model.vocab_size, model.padded_vocab_size
     if name == "copying" and not target.decoder_only:
-        return CopyingDrafter(*sizes, source=source_tokens), {}
+        return PromptLookupDrafter(*sizes, source=source_tokens), {}
     if name in BY_RULE:
         return BY_RULE[name](*sizes), {}
     params = ngram.load(name.removeprefix(NGRAM), target.tokenizer)

@@ -14,14 +14,14 @@ import sys
 import jax.numpy as jnp
 
 import specdec_jax as sd
-from specdec_jax import distributed
+from specdec_jax.cli.decode_task import TaskRun
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.experiments.records import RecordFile
-from specdec_jax.experiments.task_run import TaskRun
 from specdec_jax.pair import ASSETS
+from specdec_jax.runtime import distributed
+from specdec_jax.runtime.records import RecordFile
 from tests import toy_models as toys
 from tests.task_data import list_task
 

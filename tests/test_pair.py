@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
-from specdec_jax.checkpoints import native, ngram
+from specdec_jax.checkpoints import native
+from specdec_jax.checkpoints import ngram_file as ngram
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenizer
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
 

@@ -5,7 +5,7 @@ import itertools
 import json
 import threading
 
-from specdec_jax.distributed import Processes
+from specdec_jax.runtime.distributed import Processes
 
 
 class BrokenUp(Exception):

@@ -207,7 +207,7 @@ class HesitantDrafter:
         proposal, state = self.inner.propose(params, state, uniforms, warp, gamma)
         before = jnp.concatenate([newest, proposal.tokens[:, :-1]], axis=1)
         bold = jnp.cumprod(1 - before % 2, axis=1).sum(axis=1)
-        return proposal.replace(num_guesses=jnp.minimum(gamma, bold)), state
+        return proposal.replace(num_drafted=jnp.minimum(gamma, bold)), state
 
     def commit(self, state, commit):
         return self.inner.commit(state, commit)

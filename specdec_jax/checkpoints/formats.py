@@ -11,7 +11,7 @@ from specdec_jax.errors import CheckpointError
 from specdec_jax.models.families import ModelConfig, family
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.storage import Folder, read_file
+from specdec_jax.runtime.storage import Folder, read_file
 
 EXTRA_IDS = 100  # sentinels that T5's vocabularies have after the pieces
 # What a configuration that is asked for must have in common with the checkpoint's.

@@ -29,7 +29,7 @@ from specdec_jax.checkpoints.weights import (
 )
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.storage import Folder
+from specdec_jax.runtime.storage import Folder
 from specdec_jax.typing import Params
 
 INDEX_FILE = "checkpoint"

@@ -2,20 +2,17 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import no_type_check
 
 import numpy as np
-from flax import struct
 
 from specdec_jax.data.tokenizer import PAD_ID
 from specdec_jax.errors import DataError
-from specdec_jax.typing import Array, Bool, Float32, Int32
+from specdec_jax.typing import Array, Bool, Float32, Int32, record
 
 Pair = tuple[Sequence[int], Sequence[int]]
 
 
-@no_type_check  # jax.tree rebuilds it around tracers and shapes as well
-@struct.dataclass
+@record
 class Seq2SeqBatch:
     """Pairs for teacher forcing.
 

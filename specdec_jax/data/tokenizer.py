@@ -10,7 +10,7 @@ import numpy as np
 import sentencepiece
 
 from specdec_jax.errors import DataError
-from specdec_jax.storage import read_file
+from specdec_jax.runtime.storage import read_file
 
 PAD_ID = 0  # also the token that a T5 decoder starts from
 EOS_ID = 1

@@ -1,9 +1,7 @@
 """What a loop needs of a model and of a drafter, and nothing of what they are."""
 
 import dataclasses
-from typing import no_type_check, runtime_checkable
-
-from flax import struct
+from typing import runtime_checkable
 
 from specdec_jax.sampling import Warp
 from specdec_jax.typing import (
@@ -16,6 +14,7 @@ from specdec_jax.typing import (
     Params,
     Protocol,
     PyTree,
+    record,
 )
 
 
@@ -46,8 +45,7 @@ class LanguageModel:
     max_length: int | None = None
 
 
-@no_type_check
-@struct.dataclass
+@record
 class Prompt:
     """The tokens that generation goes on from, at least one a row.
 
@@ -58,10 +56,9 @@ class Prompt:
     lengths: Int32[Array, " B"]  # in 1..P; later tokens of a row are padding
 
 
-@no_type_check
-@struct.dataclass
+@record
 class Proposal:
-    """A drafted block, of which each row's first `num_guesses` are in force.
+    """A drafted block, of which each row's first `num_drafted` are in force.
 
     A drafter that finds nothing worth guessing makes fewer than it was asked for, and
     none at all if need be. It may decide so from what was committed and from its
@@ -71,11 +68,10 @@ class Proposal:
 
     tokens: Int32[Array, "B G"]
     probs: Float32[Array, "B G V"]  # q, what each was drawn from; one-hot if by rule
-    num_guesses: Int32[Array, " B"]  # in 0..gamma, the gamma that was asked for
+    num_drafted: Int32[Array, " B"]  # in 0..gamma, the gamma that was asked for
 
 
-@no_type_check
-@struct.dataclass
+@record
 class Commit:
     """What became of a block: what a drafter that keeps state is told.
 
@@ -85,7 +81,7 @@ class Commit:
 
     tokens: Int32[Array, "B G+1"]
     num_accepted: Int32[Array, " B"]
-    gamma: Int32[Array, " B"]  # guesses that were in force: the num_guesses proposed
+    gamma: Int32[Array, " B"]  # guesses that were in force: the num_drafted proposed
     active: Array  # bool [B]; False: the row is finished, keep its state as it is
     features: Float[Array, "B G+1 D"]  # the target's, at the last token and the guesses
 

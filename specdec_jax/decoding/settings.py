@@ -1,8 +1,6 @@
 """What a person may set about decoding, checked."""
 
-import dataclasses
 from collections.abc import Sequence
-from typing import no_type_check
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,13 +8,13 @@ import numpy as np
 from specdec_jax.decoding.state import RowSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.sampling import Warp
+from specdec_jax.typing import self_checked
 
 PerRow = float | Sequence[float] | np.ndarray
 WholePerRow = int | Sequence[int] | np.ndarray
 
 
-@no_type_check  # it checks its fields itself, and says what they must be
-@dataclasses.dataclass(frozen=True)
+@self_checked
 class DecodeSettings:
     """How to decode. Each number may be one for all rows, or a sequence of one a row.
 

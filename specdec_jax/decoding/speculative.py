@@ -1,11 +1,9 @@
 """Algorithm 1 of the paper, for a batch of rows, in one `lax.while_loop`."""
 
 import dataclasses
-from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from specdec_jax.decoding import state as loop
 from specdec_jax.decoding.contracts import Commit, Drafter, LanguageModel, Prompt
@@ -20,11 +18,10 @@ from specdec_jax.sampling import (
     uniforms,
     verify_tokens,
 )
-from specdec_jax.typing import Array, Bool, Float32, Int32, Key, Params, PyTree
+from specdec_jax.typing import Array, Bool, Float32, Int32, Key, Params, PyTree, record
 
 
-@no_type_check
-@struct.dataclass
+@record
 class PairParams:
     """The parameters of both sides."""
 
@@ -116,7 +113,7 @@ class Speculative:
             rows.warp,
             gamma,
         )
-        gamma = jnp.minimum(gamma, proposal.num_guesses)
+        gamma = jnp.minimum(gamma, proposal.num_drafted)
         # A row that never speculates draws as the baseline does, whoever is beside it.
         use = jnp.where(rows.gamma > 0, Use.CORRECT.value, Use.SAMPLE.value)
         # Run M_p once, on the last token and all guesses: p_1 .. p_{gamma+1}.

@@ -1,10 +1,7 @@
 """The records of a loop, and what every loop does alike: begin, emit, repeat, end."""
 
-from typing import no_type_check
-
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.errors import SettingsError
@@ -18,11 +15,11 @@ from specdec_jax.typing import (
     Int32,
     Params,
     PyTree,
+    record,
 )
 
 
-@no_type_check
-@struct.dataclass
+@record
 class RowSettings:
     """How each row is decoded: traced, [B] each, so that sweeps do not recompile."""
 
@@ -32,8 +29,7 @@ class RowSettings:
     max_new_tokens: Int32[Array, " B"]  # at least 1, at most the loop's static M
 
 
-@no_type_check
-@struct.dataclass
+@record
 class StepInfo:
     """What one target run did, a row each; a finished row's step emitted nothing.
 
@@ -49,8 +45,7 @@ class StepInfo:
     betas: Float32[Array, "B G"]  # sum_x min(p/l, q) at each guess; 0 past gamma
 
 
-@no_type_check
-@struct.dataclass
+@record
 class LoopState:
     """All that a loop carries from step to step."""
 
@@ -68,8 +63,7 @@ class LoopState:
     num_emitted: Int32[Array, " B"]
 
 
-@no_type_check
-@struct.dataclass
+@record
 class DecodeResult:
     """What a loop produced."""
 

@@ -34,7 +34,7 @@ class ConstantDrafter:
     def propose(self, params, state, uniforms, warp, gamma):
         tokens = jnp.full(uniforms.shape, self.token, jnp.int32)
         q = jax.nn.one_hot(tokens, self.padded_vocab_size)
-        return Proposal(tokens, q, num_guesses=gamma), state
+        return Proposal(tokens, q, num_drafted=gamma), state
 
     def commit(self, state, commit):
         return state

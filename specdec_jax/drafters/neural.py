@@ -1,20 +1,17 @@
 """A smaller language model as the drafter: the paper's M_q."""
 
 import dataclasses
-from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from specdec_jax.decoding.contracts import Commit, LanguageModel, Prompt, Proposal
 from specdec_jax.decoding.state import at_index, prefill
 from specdec_jax.sampling import Warp, draw, standardize_rows
-from specdec_jax.typing import Array, Cache, Float32, Int32, Params, PyTree
+from specdec_jax.typing import Array, Cache, Float32, Int32, Params, PyTree, record
 
 
-@no_type_check
-@struct.dataclass
+@record
 class NeuralDraftState:
     """A cache, and the tokens that it has yet to see.
 
@@ -95,7 +92,7 @@ class NeuralDrafter:
             1, gamma.max(), body, (cache, *first)
         )
         state = state.replace(cache=cache, lengths=lengths)
-        return Proposal(tokens, probs, num_guesses=gamma), state
+        return Proposal(tokens, probs, num_drafted=gamma), state
 
     def commit(self, state: NeuralDraftState, commit: Commit) -> NeuralDraftState:
         """Forgets rejected guesses by a shorter length, and notes what is pending."""

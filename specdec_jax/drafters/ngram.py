@@ -5,7 +5,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +13,12 @@ from flax import struct
 
 from specdec_jax.decoding.contracts import Commit, Prompt, Proposal
 from specdec_jax.sampling import Warp, draw, standardize_rows
-from specdec_jax.typing import Array, Float32, Int32, PyTree
+from specdec_jax.typing import Array, Float32, Int32, PyTree, record
 
 NOTHING = -1  # stands before the first token of a row
 
 
-@no_type_check
-@struct.dataclass
+@record
 class NGramTable:
     """What followed each context of one length: C contexts and X successors.
 
@@ -34,8 +32,7 @@ class NGramTable:
     probs: Float32[Array, " X+max_successors"]  # those of a context sum to at most 1
 
 
-@no_type_check
-@struct.dataclass
+@record
 class NGramParams:
     """An n-gram's parameters. A unigram has no tables."""
 
@@ -44,7 +41,9 @@ class NGramParams:
     max_successors: int = struct.field(pytree_node=False)  # the most of any context
 
     @classmethod
-    def of(cls, unigram: np.ndarray, tables: Sequence[NGramTable]) -> "NGramParams":
+    def from_arrays(
+        cls, unigram: np.ndarray, tables: Sequence[NGramTable]
+    ) -> "NGramParams":
         """On the device, from numpy arrays without unused places."""
         widest = max((int(np.diff(table.first).max()) for table in tables), default=0)
         dtype = np.uint16 if len(unigram) <= 2**16 else np.int32
@@ -176,7 +175,7 @@ class NGramDrafter:
         probs = jnp.zeros((batch, width, self.padded_vocab_size), jnp.float32)
         carry = (state, tokens, probs)
         _, tokens, probs = jax.lax.fori_loop(0, gamma.max(), body, carry)
-        return Proposal(tokens, probs, num_guesses=gamma), state
+        return Proposal(tokens, probs, num_drafted=gamma), state
 
     def commit(self, state: Int32[Array, "B K"], commit: Commit) -> Int32[Array, "B K"]:
         grown = jnp.concatenate([state, commit.tokens], axis=1)

@@ -39,7 +39,7 @@ class RepeatLastDrafter:
     ) -> tuple[Proposal, Int32[Array, " B"]]:
         tokens = jnp.broadcast_to(state[:, None], uniforms.shape)
         q = jax.nn.one_hot(tokens, self.padded_vocab_size)
-        return Proposal(tokens, q, num_guesses=gamma), state
+        return Proposal(tokens, q, num_drafted=gamma), state
 
     def commit(self, state: Int32[Array, " B"], commit: Commit) -> Int32[Array, " B"]:
         newest = commit.tokens[jnp.arange(state.shape[0]), commit.num_accepted]

@@ -43,7 +43,7 @@ class UniformDrafter:
         q = standardize_rows(logits, warp, self.vocab_size)
         tokens = jax.vmap(jax.vmap(draw, (None, 0)))(q[:, 0], uniforms)
         probs = jnp.broadcast_to(q, (batch, width, self.padded_vocab_size))
-        return Proposal(tokens, probs, num_guesses=gamma), state
+        return Proposal(tokens, probs, num_drafted=gamma), state
 
     def commit(self, state: tuple[()], commit: Commit) -> tuple[()]:
         return state

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from specdec_jax.experiments.evidence import Found
+from specdec_jax.experiments.record_set import Found
 
 Cell = str | int | float | tuple[float, ...] | list[float] | None
 NOTHING = "–"  # of which there is no record, or which the paper does not print
@@ -76,7 +76,7 @@ class Source:
     path: Path | None = None
 
     @classmethod
-    def of(cls, found: Sequence[Found], command: str) -> list["Source"]:
+    def from_records(cls, found: Sequence[Found], command: str) -> list["Source"]:
         """One for each file and device of some records; what is missing, if none."""
         if not found:
             return [cls("No record yet", command)]

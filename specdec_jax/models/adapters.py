@@ -2,20 +2,17 @@
 
 import dataclasses
 import functools
-from typing import no_type_check
 
 import jax.numpy as jnp
-from flax import struct
 
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.models.families import ModelConfig
 from specdec_jax.models.gpt import GPT, GPTConfig
 from specdec_jax.models.t5 import T5, T5Config
-from specdec_jax.typing import Array, Bool, Int32
+from specdec_jax.typing import Array, Bool, Int32, record
 
 
-@no_type_check
-@struct.dataclass
+@record
 class EncoderInputs:
     """The source text of an encoder-decoder model."""
 
@@ -23,8 +20,7 @@ class EncoderInputs:
     mask: Bool[Array, "B E"]  # False at padding
 
 
-@no_type_check
-@struct.dataclass
+@record
 class NoInputs:
     """What a decoder-only model conditions on besides its prompt: nothing, B times."""
 

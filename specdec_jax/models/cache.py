@@ -6,20 +6,16 @@ length and nothing else. Keys and values are laid out [B, N, S, H], heads before
 which is the order in which attention multiplies them.
 """
 
-from typing import no_type_check
-
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from specdec_jax.axes import constrain
-from specdec_jax.typing import Array, Float, Int32
+from specdec_jax.typing import Array, Float, Int32, record
 
 AXES = ("batch", "heads", "slots", "head_dim")  # of keys and of values
 
 
-@no_type_check  # JAX also fills it with things that are no arrays
-@struct.dataclass
+@record
 class KeyValues:
     """Keys and values of one attention, S (or E) slots for each row and head."""
 

@@ -5,9 +5,7 @@ in GPT-2: norms before each part of a layer, biases, learnt positions. The param
 are named like those of the decoder in `models.t5`.
 """
 
-import dataclasses
 from collections.abc import Sequence
-from typing import no_type_check
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -15,17 +13,16 @@ import jax.numpy as jnp
 from specdec_jax.axes import constrain
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
-from specdec_jax.models.config_checks import check_network
+from specdec_jax.models.config import check_network
 from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, LayerNorm
-from specdec_jax.typing import Array, Float, Float32, Int32
+from specdec_jax.typing import Array, Float, Float32, Int32, self_checked
 
 Past = tuple[kv.KeyValues, ...]
 
 POSITION_DEVIATION = 0.1  # before training; that of the tokens' embeddings is 1
 
 
-@no_type_check  # it checks itself, as its values come out of files
-@dataclasses.dataclass(frozen=True)
+@self_checked
 class GPTConfig:
     """The sizes of a GPT, named like a T5's.
 

@@ -5,18 +5,15 @@ checkpoints load without renaming. What decoding needs is here as methods: `enco
 once, `cross_keys_values` once, `extend` for each block of tokens.
 """
 
-import dataclasses
 from collections.abc import Sequence
-from typing import no_type_check
 
 import flax.linen as nn
 import jax.numpy as jnp
-from flax import struct
 
 from specdec_jax.axes import constrain
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
-from specdec_jax.models.config_checks import check_network
+from specdec_jax.models.config import check_network
 from specdec_jax.models.layers import (
     Dense,
     Dropout,
@@ -24,11 +21,19 @@ from specdec_jax.models.layers import (
     FeedForward,
     RMSNorm,
 )
-from specdec_jax.typing import Array, Bool, Callable, Float, Float32, Int32
+from specdec_jax.typing import (
+    Array,
+    Bool,
+    Callable,
+    Float,
+    Float32,
+    Int32,
+    record,
+    self_checked,
+)
 
 
-@no_type_check  # it checks itself, as its values come out of files
-@dataclasses.dataclass(frozen=True)
+@self_checked
 class T5Config:
     """The sizes of a T5, with T5X's names.
 
@@ -70,8 +75,7 @@ class T5Config:
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
 
 
-@no_type_check
-@struct.dataclass
+@record
 class DecoderCache:
     """All that a decoder remembers: its own past, and the input.
 

@@ -13,7 +13,7 @@ from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import LoopState, RowSettings
 from specdec_jax.models.cache import KeyValues
-from specdec_jax.partitioning.mesh import DATA, size_of
+from specdec_jax.partitioning.mesh import DATA, axis_size
 from specdec_jax.typing import Array, Key, Params, PyTree
 
 
@@ -29,7 +29,7 @@ class Partition:
 
     def padded(self, batch: int) -> int:
         """Rows of a batch once it can be dealt out: a multiple of the axis `data`."""
-        data = size_of(self.mesh, DATA)
+        data = axis_size(self.mesh, DATA)
         return -(-batch // data) * data
 
     def deal(

@@ -115,6 +115,6 @@ def _of_layers(config: ModelConfig) -> tuple[int, int, int]:
     return config.num_decoder_layers, 6, 3
 
 
-def size_of(mesh: Mesh | AbstractMesh, axis: str) -> int:
+def axis_size(mesh: Mesh | AbstractMesh, axis: str) -> int:
     """How many devices an axis of a mesh has."""
     return int(np.asarray(mesh.shape[axis]))

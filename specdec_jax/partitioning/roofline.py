@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from flax import traverse_util
 
+from specdec_jax.experiments.aot.compile import Decode, Side, state_of
 from specdec_jax.models.cache import KeyValues
-from specdec_jax.partitioning.ahead import Decode, Side, state_of
-from specdec_jax.partitioning.mesh import MODEL, SECONDS_PER_SUM, size_of
+from specdec_jax.partitioning.mesh import MODEL, SECONDS_PER_SUM, axis_size
 from specdec_jax.partitioning.topology import Chip
 
 
@@ -158,8 +158,8 @@ def _sent(decode: Decode, side: Side, rows: int) -> tuple[int, int]:
     """Bytes that a chip sends in a step, and in how many collectives."""
     parts = 1
     if decode.partition is not None:
-        parts = size_of(decode.partition.mesh, MODEL)
-    if parts == 1 or side is decode.sides.drafter and not decode.cut_drafter:
+        parts = axis_size(decode.partition.mesh, MODEL)
+    if parts == 1 or side is decode.sides.drafter and not decode.shard_drafter:
         return 0, 0
     config = side.config
     sums = 3 * config.num_decoder_layers

@@ -5,20 +5,16 @@ distribution, so that Algorithm 1 need know of none of them. The same function s
 the target's p, the drafter's q, the bonus token and the baseline.
 """
 
-from typing import no_type_check
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 from jax import lax
 
 from specdec_jax.sampling import numerics
-from specdec_jax.typing import Array, Bool, Float32, Int32
+from specdec_jax.typing import Array, Bool, Float32, Int32, record
 
 
-@no_type_check  # jax.tree rebuilds it around axes, avals and sentinels as well
-@struct.dataclass
+@record
 class Warp:
     """How one stream's logits become a distribution.
 
@@ -31,7 +27,7 @@ class Warp:
     top_p: Float32[Array, "*B"]  # keep the smallest set of this mass; 1 is off
 
     @classmethod
-    def of(cls, temperature=1.0, top_k=0, top_p=1.0) -> "Warp":
+    def from_values(cls, temperature=1.0, top_k=0, top_p=1.0) -> "Warp":
         """A Warp of host numbers, or of sequences of B numbers; checked and broadcast.
 
         Raises:

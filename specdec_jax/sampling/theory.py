@@ -86,27 +86,27 @@ def expected_tokens(alpha: Numbers, gamma: Numbers) -> Answer:
     return _float(np.where(alpha < 1, tokens, gamma + 1))
 
 
-def expected_runs(alpha: float, gamma: int, length: int) -> float:
+def expected_target_calls(alpha: float, gamma: int, length: int) -> float:
     """E[target runs] until an output of `length` tokens, its EOS included, is whole.
 
     Equation 1 is for outputs without end. In a short one the last block is cut by the
     end, so a run gives fewer tokens on average: with R(m) = 0 for m <= 0,
     R(m) = 1 + sum_k P(k accepted) R(m - k - 1), for k in 0..gamma.
-    expected_runs(.8, 3, 16) is 5.82, to 16 / expected_tokens(.8, 3) = 5.42.
+    expected_target_calls(.8, 3, 16) is 5.82, to 16 / expected_tokens(.8, 3) = 5.42.
     """
     _check(length >= 0 and length == int(length), "length must be whole, >= 0", length)
-    return expected_runs_along([float(_alpha(alpha))] * int(length), gamma)
+    return expected_target_calls_along([float(_alpha(alpha))] * int(length), gamma)
 
 
-def expected_runs_along(rates: Rates, gamma: int) -> float:
+def expected_target_calls_along(rates: Rates, gamma: int) -> float:
     """E[target runs] of one output, a rate for each of its tokens: no i.i.d. here.
 
     rates[t] is the chance that a guess made at token t stands, given the output. With
     R(t) runs left at token t, none past the end, and g = gamma,
       R(t) = 1 + sum_{k<g} a_t .. a_{t+k-1} (1 - a_{t+k}) R(t+k+1)
                + a_t .. a_{t+g-1} R(t+g+1).
-    expected_runs_along([1, 0, 1], 1) is 2: the first guess stands and the second token
-    comes with it; then one more run.
+    expected_target_calls_along([1, 0, 1], 1) is 2: the first guess stands and the
+    second token comes with it; then one more run.
     """
     rates, gamma = np.asarray(rates, float), float(_gamma(gamma))
     _check(np.all((rates >= 0) & (rates <= 1)), "rates must be in [0, 1]", rates)

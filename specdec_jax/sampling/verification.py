@@ -4,18 +4,16 @@ A rule is a value: the loop takes any `VerificationRule` and calls `jax.vmap(rul
 `verify_tokens` is the paper's. Another lossless rule is another function of a `Block`.
 """
 
-from typing import Protocol, no_type_check, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
-from flax import struct
 from jax import lax
 
 from specdec_jax.sampling import numerics
-from specdec_jax.typing import Array, Bool, Float32, Int32
+from specdec_jax.typing import Array, Bool, Float32, Int32, record
 
 
-@no_type_check  # jax.tree rebuilds it around axes, avals and sentinels as well
-@struct.dataclass
+@record
 class Block:
     """One stream's drafted block: what a rule sees. Row i is for guess i, from 0.
 
@@ -33,8 +31,7 @@ class Block:
     draw_uniform: Float32[Array, ""]  # for the one token drawn, in [0, 1)
 
 
-@no_type_check
-@struct.dataclass
+@record
 class Verdict:
     """What a rule decides: `num_accepted` guesses stand, then comes `next_token`."""
 
@@ -83,20 +80,20 @@ def verify_tokens(block: Block) -> Verdict:
       ValueError: the block's shapes do not fit each other.
     """
     p, q, gamma = block.target_probs, block.draft_probs, block.gamma
-    (num_guesses, size), guess = q.shape, block.draft_tokens
-    if p.shape != (num_guesses + 1, size) or guess.shape != (num_guesses,):
+    (num_drafted, size), guess = q.shape, block.draft_tokens
+    if p.shape != (num_drafted + 1, size) or guess.shape != (num_drafted,):
         raise ValueError(
             "a block of G guesses has target_probs [G+1, V], draft_probs [G, V] and "
             f"draft_tokens [G], got {p.shape}, {q.shape} and {guess.shape}"
         )
-    index = jnp.arange(num_guesses, dtype=jnp.int32)
+    index = jnp.arange(num_drafted, dtype=jnp.int32)
     # n <- min({i - 1 : r_i > p_i(x_i) / q_i(x_i)} and gamma)
     stands = block.accept_uniforms * block.lenience * q[index, guess] < p[index, guess]
     stands = (stands | block.endorsed) & (index < gamma)
     n = jnp.sum(jnp.cumprod(stands.astype(jnp.int32)))
     # p'(x) <- norm(max(0, p_{n+1} - q_{n+1})) if n < gamma, else p_{n+1}
     p_next = lax.dynamic_index_in_dim(p, n, keepdims=False)
-    if num_guesses:  # an array of no rows cannot be indexed, not even in vain
+    if num_drafted:  # an array of no rows cannot be indexed, not even in vain
         q_next = lax.dynamic_index_in_dim(q, n, keepdims=False)  # n = G reads G - 1
         p_next = jnp.where(n < gamma, residual(p_next, q_next), p_next)
     overlap = jnp.sum(jnp.minimum(p[:-1] / block.lenience, q), axis=1)
@@ -142,10 +139,10 @@ def endorsed_by_argmax(
     Returns:
       [G], true where the guess passes whatever the one-hot p says.
     """
-    num_guesses, size = target_logits_gv.shape
+    num_drafted, size = target_logits_gv.shape
     is_real_v = jnp.arange(size) < vocab_size
     peak_g = jnp.max(jnp.where(is_real_v[None], target_logits_gv, -jnp.inf), axis=1)
-    guessed_g = target_logits_gv[jnp.arange(num_guesses), draft_tokens_g]
+    guessed_g = target_logits_gv[jnp.arange(num_drafted), draft_tokens_g]
     is_close_g = guessed_g >= peak_g + jnp.log(lenience)
     is_on = (temperature == 0) & (lenience < 1)
     return is_on & is_close_g & (draft_tokens_g < vocab_size)

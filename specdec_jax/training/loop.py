@@ -1,30 +1,26 @@
 """The training loop: steps, validation, checkpoints, and exact resume."""
 
-import dataclasses
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import no_type_check
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import orbax.checkpoint as ocp
-from flax import struct
 
-from specdec_jax.config_checks import check_kinds, check_seed
 from specdec_jax.data.batching import BucketedPairs, Pair, Seq2SeqBatch
-from specdec_jax.experiments.records import RecordFile
-from specdec_jax.progress import progress_bar
+from specdec_jax.runtime.progress import progress_bar
+from specdec_jax.runtime.records import RecordFile
+from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
-from specdec_jax.typing import Any, Array, Callable, Int32, Params
+from specdec_jax.typing import Any, Array, Callable, Int32, Params, record, self_checked
 
 
-@no_type_check  # it checks itself, as its values come from command lines
-@dataclasses.dataclass(frozen=True)
+@self_checked
 class TrainConfig:
     """How long, in what batches, and how often to look.
 
@@ -55,8 +51,7 @@ class TrainConfig:
         check_seed(self.seed)
 
 
-@no_type_check
-@struct.dataclass
+@record
 class TrainState:
     """All that the next step needs, and all that a checkpoint holds."""
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
-from specdec_jax import storage
 from specdec_jax.checkpoints import formats, native, weights
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
 from specdec_jax.errors import CheckpointError
+from specdec_jax.runtime import storage
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=12)

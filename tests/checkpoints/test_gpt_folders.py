@@ -75,7 +75,7 @@ def gpt_sizes():
     """The configuration of a size, from its gin file."""
     import gin
 
-    from specdec_jax import gin_bindings
+    from specdec_jax.cli import gin_bindings
 
     gin_bindings.register()
     gin.clear_config()

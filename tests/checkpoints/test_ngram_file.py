@@ -2,10 +2,11 @@ import jax
 import numpy as np
 import pytest
 
-from specdec_jax.checkpoints import ngram, safetensors_file
+from specdec_jax.checkpoints import ngram_file as ngram
+from specdec_jax.checkpoints import safetensors_file
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenizer
 from specdec_jax.errors import CheckpointError, PairError
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE
 
 

@@ -10,13 +10,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from specdec_jax import DecodeSettings, gin_bindings, load_pair
+from specdec_jax import DecodeSettings, load_pair
 from specdec_jax import pair as pair_module
+from specdec_jax.cli import gin_bindings
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.speculative import Speculative
-from specdec_jax.experiments.benchmark import BenchmarkConfig
+from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
 from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
 from specdec_jax.models.families import random_params
 from specdec_jax.models.packing import pack

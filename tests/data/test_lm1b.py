@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from specdec_jax import DecodeSettings
+from specdec_jax.cli.decode_task import TaskRun
 from specdec_jax.data.batching import BucketedPairs
 from specdec_jax.data.lm1b import lm1b
 from specdec_jax.data.tokenizer import EOS_ID, Tokenizer
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.experiments.records import RecordFile
-from specdec_jax.experiments.task_run import TaskRun
-from specdec_jax.generate import generate
+from specdec_jax.generation import generate
+from specdec_jax.runtime.records import RecordFile
 from specdec_jax.training.language import WholeTexts
 from tests.task_data import write_lm1b
 from tests.tiny_pairs import SENTENCES

@@ -12,10 +12,10 @@ from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.statistics import statistics
-from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.drafters.ngram import NGramDrafter
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
+from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
 from tests import toy_models as toys
 
@@ -30,7 +30,7 @@ TEXTS = np.random.default_rng(3).integers(2, VOCAB, (40, 6)).tolist()
 DRAFTERS = {
     "similar GPT": (NeuralDrafter(TARGET), SIMILAR),
     "other GPT": (NeuralDrafter(toys.tiny_gpt(1, layers=1)[0]), toys.tiny_gpt(1, 1)[1]),
-    "copying": (CopyingDrafter(VOCAB, PADDED), {}),
+    "copying": (PromptLookupDrafter(VOCAB, PADDED), {}),
     "bigram": (NGramDrafter(VOCAB, PADDED), fit_ngram(TEXTS, VOCAB, 2)),
 }
 

@@ -17,13 +17,13 @@ from specdec_jax.decoding.contracts import Commit, Drafter
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.drafters.constant import ConstantDrafter
-from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.drafters.ngram import NGramDrafter
+from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
 from specdec_jax.sampling import Warp, draw
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
 from tests import toy_models as toys
 
@@ -43,15 +43,17 @@ DRAFTERS = {
     "repeat last": (RepeatLastDrafter(V, PADDED), {}),
     "unigram": (NGramDrafter(V, PADDED), fit_ngram(TEXTS, V, 1)),
     "trigram": (NGramDrafter(V, PADDED), fit_ngram(TEXTS, V, 3)),
-    "copying": (CopyingDrafter(V, PADDED, toys.source_of), {}),
-    "copying the output": (CopyingDrafter(V, PADDED), {}),
+    "copying": (PromptLookupDrafter(V, PADDED, toys.source_of), {}),
+    "copying the output": (PromptLookupDrafter(V, PADDED), {}),
 }
 
 PAIRS = np.array([(gamma, n) for gamma in range(G + 1) for n in range(gamma + 1)])
 B = len(PAIRS)
 GAMMA = jnp.asarray(PAIRS[:, 0], jnp.int32)
 ACCEPTED = jnp.asarray(PAIRS[:, 1], jnp.int32)
-WARP = Warp.of(temperature=[1.0, 0.0, 0.5, 2.0, 1.0] * 2, top_k=[0, 0, 0, 3, 4] * 2)
+WARP = Warp.from_values(
+    temperature=[1.0, 0.0, 0.5, 2.0, 1.0] * 2, top_k=[0, 0, 0, 3, 4] * 2
+)
 PROMPTS = [
     [int(x) for x in row[: 1 + b % 3]]
     for b, row in enumerate(np.random.default_rng(0).integers(2, V, (B, 3)))
@@ -99,12 +101,12 @@ class Programs:
 
         Returns the state, and the tokens that each row grew by.
         """
-        n = jnp.minimum(ACCEPTED, proposal.num_guesses)
+        n = jnp.minimum(ACCEPTED, proposal.num_drafted)
         block = jnp.pad(proposal.tokens, ((0, 0), (0, 1)))
         block = block.at[jnp.arange(B), n].set((n + 2) % V)
         active = jnp.ones(B, bool) if active is None else jnp.asarray(active)
         features = jnp.zeros((B, G + 1, PADDED))
-        commit = Commit(block, n, proposal.num_guesses, active, features)
+        commit = Commit(block, n, proposal.num_drafted, active, features)
         grown = [row[: int(k) + 1].tolist() for row, k in zip(block, n, strict=True)]
         return self._commit(state, commit), grown
 
@@ -116,7 +118,7 @@ def programs(request):
 
 def in_force(proposal, gamma=GAMMA):
     """[B, G], true at the guesses that the loop looks at."""
-    counts = np.minimum(proposal.num_guesses, gamma)
+    counts = np.minimum(proposal.num_drafted, gamma)
     return np.arange(G)[None] < counts[:, None]
 
 
@@ -147,8 +149,8 @@ def test_each_guess_is_drawn_from_the_distribution_that_is_declared(programs):
     assert proposal.tokens.dtype == jnp.int32
     assert proposal.tokens.shape == (B, G) and proposal.probs.shape == (B, G, PADDED)
     assert ((proposal.tokens >= 0) & (proposal.tokens < V)).all()
-    assert proposal.num_guesses.shape == (B,)
-    assert ((proposal.num_guesses >= 0) & (proposal.num_guesses <= GAMMA)).all()
+    assert proposal.num_drafted.shape == (B,)
+    assert ((proposal.num_drafted >= 0) & (proposal.num_drafted <= GAMMA)).all()
     drawn = jax.vmap(jax.vmap(draw))(proposal.probs, uniforms)
     seen = in_force(proposal)
     q = np.asarray(proposal.probs)[seen]
@@ -162,7 +164,7 @@ def test_each_guess_is_drawn_from_the_distribution_that_is_declared(programs):
 def test_argmax_rows_declare_one_hot_distributions(programs):
     proposal, _ = programs.propose(programs.init(PROMPTS), random_uniforms(0))
     for row in np.flatnonzero(np.asarray(WARP.temperature) == 0):
-        q = np.asarray(proposal.probs)[row, : int(proposal.num_guesses[row])]
+        q = np.asarray(proposal.probs)[row, : int(proposal.num_drafted[row])]
         assert np.isin(q, [0, 1]).all()
 
 

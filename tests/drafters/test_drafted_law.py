@@ -13,12 +13,12 @@ import pytest
 from specdec_jax.decoding.contracts import Drafter
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.statistics import statistics
-from specdec_jax.drafters.copying import CopyingDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.drafters.ngram import NGramDrafter
+from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 from specdec_jax.typing import Any
 from tests import reference
 from tests import toy_models as toys
@@ -47,8 +47,8 @@ CASES = {
         fit_ngram(TEXTS, V, 3),
         reference.ngram_law(TEXTS, V, 3)((0,)),
     ),
-    "copying": Case(CopyingDrafter(*SIZES, toys.source_of), {}),
-    "copying the output": Case(CopyingDrafter(*SIZES), {}),
+    "copying": Case(PromptLookupDrafter(*SIZES, toys.source_of), {}),
+    "copying the output": Case(PromptLookupDrafter(*SIZES), {}),
     "hesitant": Case(
         toys.HesitantDrafter(NeuralDrafter(laws.MODEL)),
         toys.table_params(toys.similar_table(TABLE, 2, 1.0), laws.PADDED),

@@ -8,7 +8,7 @@ import pytest
 from specdec_jax.drafters import ngram
 from specdec_jax.drafters.ngram import NGramDrafter, NGramParams, NGramTable
 from specdec_jax.sampling import Warp
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
 from tests import toy_models as toys
 
@@ -26,7 +26,7 @@ def history_of(prompt, order):
 def test_what_its_docstring_works_out():
     key = ngram.context_key(np.array([[1]], np.int32))
     table = NGramTable(key, np.array([0, 1]), np.array([2]), np.array([0.5]))
-    params = NGramParams.of(np.array([0.5, 0.25, 0.25]), [table])
+    params = NGramParams.from_arrays(np.array([0.5, 0.25, 0.25]), [table])
     for token, expected in ((1, [0.25, 0.125, 0.625]), (0, [0.5, 0.25, 0.25])):
         got = ngram.next_probs(params, jnp.asarray([token], jnp.int32))
         assert got.tolist() == expected
@@ -59,7 +59,7 @@ def test_guesses_are_drawn_one_after_the_other_and_warped_as_the_targets(order):
     ]
     names = ("temperature", "top_k", "top_p")
     warps = [dict(zip(names, row, strict=True)) for row in settings]
-    warp = Warp.of(**{name: [w[name] for w in warps] for name in names})
+    warp = Warp.from_values(**{name: [w[name] for w in warps] for name in names})
     drafter, params = NGramDrafter(V, PADDED), fit_ngram(TEXTS, V, order)
     state = drafter.init(params, None, toys.prompt_of(*PROMPTS), 10)
     uniforms = jnp.asarray(RANDOM.random((batch, G)), jnp.float32)
@@ -98,7 +98,7 @@ def test_a_bigram_of_32k_ids_fits_and_is_looked_up_in_a_loop():
     drafter = NGramDrafter(vocab, padded)
     state = drafter.init(params, None, toys.prompt_of([0], [5], [77], [20_000]), 10)
     uniforms, gamma = jnp.full((4, 2), 0.5), jnp.full(4, 2, jnp.int32)
-    warp = Warp.of(temperature=np.ones(4))
+    warp = Warp.from_values(temperature=np.ones(4))
     proposal, _ = jax.jit(drafter.propose)(params, state, uniforms, warp, gamma)
     unigram = np.bincount(text, minlength=vocab)
     unigram = np.maximum(unigram - 0.75, 0) + 0.75 * (unigram > 0).sum() / vocab

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from specdec_jax.experiments import tables
-from specdec_jax.experiments.evidence import Found
+from specdec_jax.experiments.record_set import Found
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from tests.experiments import found_records as records
 
@@ -73,11 +73,11 @@ def test_one_source_for_each_file_and_device():
         Found(records.alpha(alpha=0.3), Path("a.jsonl")),
         Found(records.alpha(**other), Path("a.jsonl")),
     ]
-    assert Source.of(found, "make") == [
+    assert Source.from_records(found, "make") == [
         Source("Measured on cpu, 2 cores, jax 0.10.2", "make", Path("a.jsonl")),
         Source("Measured on H200, jax 0.10.2", "make", Path("a.jsonl")),
     ]
-    assert Source.of([], "make") == [Source("No record yet", "make")]
+    assert Source.from_records([], "make") == [Source("No record yet", "make")]
 
 
 def test_signs_of_markdown_in_a_cell_are_only_text():

@@ -21,7 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax import generate, load_pair
+from specdec_jax import generation as generate
+from specdec_jax import load_pair
 from specdec_jax.checkpoints import weights
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.settings import DecodeSettings
@@ -36,7 +37,7 @@ from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import make_mesh
-from specdec_jax.partitioning.rules import layout_of, partitioned
+from specdec_jax.partitioning.sharding import layout_of, partitioned
 from tests import toy_models as toys
 from tests.tiny_pairs import SENTENCES
 
@@ -88,14 +89,14 @@ def placed(config: ModelConfig, params: dict, mesh, cut: bool):
     return partitioned(model, layout), placed
 
 
-def decode(shape=None, cut_drafter=False, seed=5, gpt=False) -> dict:
+def decode(shape=None, shard_drafter=False, seed=5, gpt=False) -> dict:
     """A batch of unlike rows; the result's arrays and what each program moves."""
     mesh = shape and make_mesh(shape, jax.devices())
     first, second = (GPT, GPT) if gpt else (TARGET, DRAFTER)
     ours = params_of(first, 1)
     theirs = toys.similar_params(ours, 2, 0.1) if gpt else params_of(second, 2)
     target, target_params = placed(first, ours, mesh, True)
-    drafter, draft_params = placed(second, theirs, mesh, cut_drafter)
+    drafter, draft_params = placed(second, theirs, mesh, shard_drafter)
     params = PairParams(target_params, draft_params)
     decoder = Speculative(target, NeuralDrafter(drafter), G, M, toys.EOS)
     rows = DecodeSettings(**ROWS, max_gamma=G).rows(BATCH)
@@ -159,7 +160,7 @@ CASES = {
     "2x4": {"shape": (2, 4)},
     "4x2": {"shape": (4, 2)},
     "8x1": {"shape": (8, 1)},
-    "2x4, drafter cut": {"shape": (2, 4), "cut_drafter": True},
+    "2x4, drafter cut": {"shape": (2, 4), "shard_drafter": True},
     "GPTs": {"gpt": True},
     "GPTs, 2x4": {"gpt": True, "shape": (2, 4)},
 }

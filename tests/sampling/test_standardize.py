@@ -29,7 +29,7 @@ def logits_of(*shape, seed=0):
 
 def batch(*warps):
     temperature, top_k, top_p = zip(*warps, strict=True)
-    return Warp.of(temperature, top_k, top_p)
+    return Warp.from_values(temperature, top_k, top_p)
 
 
 def reference(logits, temperature, top_k, top_p, vocab_size):
@@ -66,7 +66,9 @@ def reference(logits, temperature, top_k, top_p, vocab_size):
 )
 def test_docstring_examples(warp, expected):
     logits = jnp.log(jnp.array([0.5, 0.3, 0.1, 0.1]))
-    np.testing.assert_allclose(one(logits, Warp.of(*warp), 4), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        one(logits, Warp.from_values(*warp), 4), expected, rtol=1e-6
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -83,7 +85,9 @@ def test_equals_the_slow_reference_with_many_ties(
     logits = np.array(weights, np.float32)  # few values, so many ties
     expected, margin = reference(logits, temperature, top_k, top_p, vocab_size)
     assume(margin > 1e-5)  # float32 may not tell; exact masses are tested below
-    probs = np.asarray(one(logits, Warp.of(temperature, top_k, top_p), vocab_size))
+    probs = np.asarray(
+        one(logits, Warp.from_values(temperature, top_k, top_p), vocab_size)
+    )
     np.testing.assert_allclose(probs[:vocab_size], expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(probs[:vocab_size] > 0, expected > 0)
     np.testing.assert_array_equal(probs[vocab_size:], 0)
@@ -94,7 +98,7 @@ def test_equals_the_slow_reference_on_a_real_vocabulary(top_p):
     logits = logits_of(4096)
     expected, margin = reference(logits, 0.8, 200, top_p, 4000)
     assert margin > 1e-5
-    probs = np.asarray(one(logits, Warp.of(0.8, 200, top_p), 4000))
+    probs = np.asarray(one(logits, Warp.from_values(0.8, 200, top_p), 4000))
     np.testing.assert_allclose(probs[:4000], expected, rtol=1e-5, atol=1e-9)
     np.testing.assert_array_equal(probs[:4000] > 0, expected > 0)
 
@@ -103,7 +107,7 @@ def test_equals_the_slow_reference_on_a_real_vocabulary(top_p):
     ("top_p", "kept"), [(1e-9, 1), (0.25, 1), (0.26, 2), (0.5, 2), (0.75, 3), (0.99, 4)]
 )
 def test_nucleus_of_equals_is_the_lowest_ids_and_no_more_than_reach_top_p(top_p, kept):
-    probs = one(jnp.zeros(4), Warp.of(top_p=top_p), 4)
+    probs = one(jnp.zeros(4), Warp.from_values(top_p=top_p), 4)
     expected = np.where(np.arange(4) < kept, np.float32(1) / np.float32(kept), 0)
     np.testing.assert_allclose(probs, expected, rtol=1e-6)
 
@@ -133,7 +137,7 @@ def test_a_batch_of_unlike_rows_is_each_row_by_itself():
         probs = np.asarray(rows(logits, batch(*warps), 43))
         for b, warp in enumerate(warps):
             for t in range(2):
-                alone = np.asarray(one(logits[b, t], Warp.of(*warp), 43))
+                alone = np.asarray(one(logits[b, t], Warp.from_values(*warp), 43))
                 np.testing.assert_allclose(probs[b, t], alone, rtol=1e-6)
                 np.testing.assert_array_equal(probs[b, t] > 0, alone > 0)
 
@@ -149,8 +153,10 @@ def test_temperature_zero_is_an_exact_one_hot_at_the_lowest_tied_id(name):
 def test_small_temperatures_tend_to_argmax_without_overflow():
     logits = logits_of(50)
     for temperature in (1e-3, 1e-20, 1e-38, 1e-45):
-        probs = one(logits, Warp.of(temperature), 50)
-        np.testing.assert_allclose(probs, one(logits, Warp.of(0.0), 50), atol=1e-6)
+        probs = one(logits, Warp.from_values(temperature), 50)
+        np.testing.assert_allclose(
+            probs, one(logits, Warp.from_values(0.0), 50), atol=1e-6
+        )
 
 
 def test_minus_infinity_is_exactly_zero_under_every_warp():
@@ -163,9 +169,13 @@ def test_minus_infinity_is_exactly_zero_under_every_warp():
 
 def test_top_k_past_the_vocabulary_and_top_p_one_change_nothing():
     logits = logits_of(50)
-    plain = one(logits, Warp.of(), 50)
-    np.testing.assert_allclose(one(logits, Warp.of(top_k=99), 50), plain, rtol=1e-6)
-    np.testing.assert_array_equal(one(logits, Warp.of(top_k=0, top_p=1.0), 50), plain)
+    plain = one(logits, Warp.from_values(), 50)
+    np.testing.assert_allclose(
+        one(logits, Warp.from_values(top_k=99), 50), plain, rtol=1e-6
+    )
+    np.testing.assert_array_equal(
+        one(logits, Warp.from_values(top_k=0, top_p=1.0), 50), plain
+    )
 
 
 def test_one_compilation_serves_every_warp():
@@ -182,7 +192,7 @@ def test_one_compilation_serves_every_warp():
 
 
 def test_warp_of_broadcasts_and_is_a_tree_that_holds_anything():
-    warp = Warp.of(temperature=[0.0, 1.0], top_k=4)
+    warp = Warp.from_values(temperature=[0.0, 1.0], top_k=4)
     assert [x.shape for x in jax.tree.leaves(warp)] == [(2,)] * 3
     assert [x.dtype for x in jax.tree.leaves(warp)] == [
         jnp.float32,
@@ -207,10 +217,10 @@ def test_warp_of_broadcasts_and_is_a_tree_that_holds_anything():
 )
 def test_warp_of_names_what_is_out_of_range(name, value):
     with pytest.raises(ValueError, match=name):
-        Warp.of(**{name: value})
+        Warp.from_values(**{name: value})
 
 
 @pytest.mark.parametrize("vocab_size", [0, 11])
 def test_vocab_size_outside_the_array_is_an_error(vocab_size):
     with pytest.raises(ValueError, match="vocab_size"):
-        standardize(jnp.zeros(10), Warp.of(), vocab_size)
+        standardize(jnp.zeros(10), Warp.from_values(), vocab_size)

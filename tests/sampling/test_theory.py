@@ -207,35 +207,37 @@ def test_what_is_out_of_domain_is_named(name, call):
 
 
 def test_runs_of_a_finite_output_literal_values():
-    assert theory.expected_runs(0.8, 3, 16) == pytest.approx(5.82, abs=0.01)
-    assert theory.expected_runs(0.5, 1, 1) == 1
+    assert theory.expected_target_calls(0.8, 3, 16) == pytest.approx(5.82, abs=0.01)
+    assert theory.expected_target_calls(0.5, 1, 1) == 1
     # Two tokens at gamma 1: one run if the guess stands, else two.
-    assert theory.expected_runs(0.5, 1, 2) == pytest.approx(1.5)
-    assert theory.expected_runs(0.5, 1, 3) == pytest.approx(1 + 0.5 * 1 + 0.5 * 1.5)
-    assert theory.expected_runs(0.7, 4, 0) == 0
+    assert theory.expected_target_calls(0.5, 1, 2) == pytest.approx(1.5)
+    assert theory.expected_target_calls(0.5, 1, 3) == pytest.approx(
+        1 + 0.5 * 1 + 0.5 * 1.5
+    )
+    assert theory.expected_target_calls(0.7, 4, 0) == 0
 
 
 def test_runs_of_a_finite_output_limits():
-    assert theory.expected_runs(0.0, 5, 12) == 12  # nothing stands
-    assert theory.expected_runs(0.9, 0, 12) == 12  # nothing is guessed
-    assert theory.expected_runs(1.0, 3, 12) == 3  # all stands
+    assert theory.expected_target_calls(0.0, 5, 12) == 12  # nothing stands
+    assert theory.expected_target_calls(0.9, 0, 12) == 12  # nothing is guessed
+    assert theory.expected_target_calls(1.0, 3, 12) == 3  # all stands
     # Long outputs come to equation 1.
-    long = 4000 / theory.expected_runs(0.8, 4, 4000)
+    long = 4000 / theory.expected_target_calls(0.8, 4, 4000)
     assert long == pytest.approx(theory.expected_tokens(0.8, 4), rel=1e-3)
 
 
 def test_runs_along_known_rates_literal_values():
-    assert theory.expected_runs_along([1, 0, 1], 1) == 2
-    assert theory.expected_runs_along([0, 1, 0], 1) == 2
-    assert theory.expected_runs_along([1, 1, 0, 1], 2) == 2
-    assert theory.expected_runs_along([1, 0, 0, 1], 3) == 3
+    assert theory.expected_target_calls_along([1, 0, 1], 1) == 2
+    assert theory.expected_target_calls_along([0, 1, 0], 1) == 2
+    assert theory.expected_target_calls_along([1, 1, 0, 1], 2) == 2
+    assert theory.expected_target_calls_along([1, 0, 0, 1], 3) == 3
     # One run if the first guess stands, else two; and so on, three tokens deep.
-    assert theory.expected_runs_along([0.5, 0.5], 1) == pytest.approx(1.5)
-    assert theory.expected_runs_along([0.25, 0.5, 0.9], 2) == pytest.approx(
+    assert theory.expected_target_calls_along([0.5, 0.5], 1) == pytest.approx(1.5)
+    assert theory.expected_target_calls_along([0.25, 0.5, 0.9], 2) == pytest.approx(
         1 + 0.25 * 0.5 + 0.75 * (1 + 0.5)
     )
-    assert theory.expected_runs_along([], 3) == 0
-    assert theory.expected_runs_along([0.3, 0.7], 0) == 2
+    assert theory.expected_target_calls_along([], 3) == 0
+    assert theory.expected_target_calls_along([0.3, 0.7], 0) == 2
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 5])
@@ -251,7 +253,7 @@ def test_runs_along_known_rates_equal_a_simulation(gamma):
             place, count = place + accepted + 1, count + 1
         runs.append(count)
     noise = np.std(runs) / np.sqrt(len(runs))
-    expected = theory.expected_runs_along(rates, gamma)
+    expected = theory.expected_target_calls_along(rates, gamma)
     assert np.mean(runs) == pytest.approx(expected, abs=4 * noise)
 
 
@@ -266,4 +268,4 @@ def test_the_best_gamma_where_wider_runs_cost_more():
 @pytest.mark.parametrize("rates", [[0.5, 1.1], [-0.1], [np.nan]])
 def test_rates_out_of_domain_are_named(rates):
     with pytest.raises(ValueError, match="rates must be in"):
-        theory.expected_runs_along(rates, 2)
+        theory.expected_target_calls_along(rates, 2)

@@ -175,7 +175,7 @@ def test_misshapen_blocks_are_named():
 
 def test_rows_at_temperature_zero_are_greedy_among_rows_that_sample():
     logits = 2 * jax.random.normal(jax.random.key(0), (4, 4, 30))
-    warp = Warp.of([0.0, 1.0, 0.0, 0.7], [0, 5, 5, 0], [1.0, 1.0, 0.5, 0.8])
+    warp = Warp.from_values([0.0, 1.0, 0.0, 0.7], [0, 5, 5, 0], [1.0, 1.0, 0.5, 0.8])
     p = np.asarray(standardized(logits, warp, 30))
     q = np.asarray(standardized(logits[::-1], warp, 30))[:, :3]
     best = np.argmax(np.asarray(logits), axis=-1)
@@ -195,7 +195,7 @@ def test_rows_at_temperature_zero_are_greedy_among_rows_that_sample():
 def test_padding_is_never_emitted_at_any_uniform():
     size, vocab = 40, 33
     logits = jax.random.normal(jax.random.key(1), (3, 3, size)).at[..., vocab:].set(50)
-    warp = Warp.of([0.0, 1.0, 1.0], [0, 0, 4], [1.0, 1.0, 0.9])
+    warp = Warp.from_values([0.0, 1.0, 1.0], [0, 0, 4], [1.0, 1.0, 0.9])
     p = standardized(logits, warp, vocab)
     q = standardized(logits[:, ::-1], warp, vocab)[:, :2]
     padding = np.full((3, 2), vocab + 2)  # not even if guessed

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from specdec_jax.experiments.evidence import kind_of
+from specdec_jax.experiments.record_set import kind_of
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -3,7 +3,7 @@ import pytest
 
 from specdec_jax.drafters import ngram
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.training.ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram
 
 TEXT = [2, 3, 2, 3, 3]
 

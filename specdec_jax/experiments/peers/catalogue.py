@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from importlib import metadata
 
-from specdec_jax.experiments.peers.contracts import Peer, PeerAbsent, Task
+from specdec_jax.experiments.peers.protocol import Peer, PeerAbsent, Task
 from specdec_jax.typing import Any
 
 HERE = __package__

@@ -9,12 +9,12 @@ import jax
 
 from specdec_jax.errors import CheckpointError, PairError
 from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS, SPECULATIVE
-from specdec_jax.experiments.peers.contracts import PeerAbsent, Runner, Task
+from specdec_jax.experiments.peers.protocol import PeerAbsent, Runner, Task
 from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
 from specdec_jax.experiments.peers.runners import Starter
-from specdec_jax.experiments.peers.weights import write_huggingface
-from specdec_jax.experiments.records import RecordFile
+from specdec_jax.experiments.peers.shared_weights import write_huggingface
 from specdec_jax.pair import Pair
+from specdec_jax.runtime.records import RecordFile
 from specdec_jax.typing import Any
 
 OURS = (BASELINE, SPECULATIVE)

@@ -6,11 +6,11 @@ import numpy as np
 
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import statistics
-from specdec_jax.experiments.cost import timed
+from specdec_jax.experiments.measure.cost import timed
 from specdec_jax.experiments.peers.catalogue import versions
-from specdec_jax.experiments.peers.contracts import Decoded, Task
+from specdec_jax.experiments.peers.protocol import Decoded, Task
 from specdec_jax.experiments.peers.threads import available_cores
-from specdec_jax.generate import prepare_tokens
+from specdec_jax.generation import prepare_tokens
 from specdec_jax.pair import load_pair
 
 

@@ -11,19 +11,18 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import no_type_check
 
 import numpy as np
 
-from specdec_jax.config_checks import check_kinds, check_list, check_seed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.peers.agreement import compare
 from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS
-from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent, Runner
-from specdec_jax.experiments.records import RecordFile, digest, environment
-from specdec_jax.progress import progress_bar
-from specdec_jax.typing import Any
+from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Runner
+from specdec_jax.runtime.progress import progress_bar
+from specdec_jax.runtime.records import RecordFile, digest, environment
+from specdec_jax.runtime.validation import check_kinds, check_list, check_seed
+from specdec_jax.typing import Any, self_checked
 
 # A library's threads may look for more work a moment after they are done (OpenMP's),
 # and would take the cores from the next peer.
@@ -31,8 +30,7 @@ SETTLE_SECONDS = 0.02
 TURN = 20  # prompts
 
 
-@no_type_check  # it checks itself, as its values come from command lines
-@dataclasses.dataclass(frozen=True)
+@self_checked
 class PeersConfig:
     """What is compared.
 
@@ -65,7 +63,7 @@ class PeersConfig:
         DecodeSettings(temperature=self.temperature)
 
     @classmethod
-    def of(cls, settings: DecodeSettings, **others: Any) -> "PeersConfig":
+    def from_settings(cls, settings: DecodeSettings, **others: Any) -> "PeersConfig":
         """The settings of a decode, as far as all peers have them.
 
         Args:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import specdec_jax
 from specdec_jax.experiments.peers import catalogue, memory
-from specdec_jax.experiments.peers.contracts import (
+from specdec_jax.experiments.peers.protocol import (
     Decoded,
     PeerAbsent,
     PeerFailed,

@@ -18,10 +18,10 @@ from t5x.examples.t5 import network
 from specdec_jax.data import batching
 from specdec_jax.data.tokenizer import EOS_ID
 from specdec_jax.experiments.peers.catalogue import versions
-from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent, Task
+from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Task
+from specdec_jax.experiments.peers.shared_weights import unpadded
 from specdec_jax.experiments.peers.threads import available_cores
-from specdec_jax.experiments.peers.weights import unpadded
-from specdec_jax.generate import LENGTH_BUCKET
+from specdec_jax.generation import LENGTH_BUCKET
 from specdec_jax.models.t5 import T5Config
 
 BUCKETS, DISTANCE = 32, 128  # of relative positions; T5X has no other

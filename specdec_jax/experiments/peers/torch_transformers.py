@@ -8,7 +8,7 @@ from transformers import T5ForConditionalGeneration
 
 from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
 from specdec_jax.experiments.peers.catalogue import versions
-from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent, Task
+from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Task
 from specdec_jax.typing import Any
 
 GUESSES = (None, "assistant", "assistant_default", "lookup")

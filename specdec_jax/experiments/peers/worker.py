@@ -36,7 +36,7 @@ def serve(orders: Iterable[str], reply: Callable[[dict[str, Any]], None]) -> Non
     first = json.loads(next(orders))
     keep_to(first["task"]["threads"])  # before the peer's libraries count the cores
 
-    from specdec_jax.experiments.peers.contracts import PeerAbsent, Task
+    from specdec_jax.experiments.peers.protocol import PeerAbsent, Task
     from specdec_jax.experiments.peers.runners import OwnMemory
 
     try:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from specdec_jax.experiments.peers.contracts import Decoded, PeerAbsent
+from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent
 
 PROMPTS = ([7, 12, 30, 1], [9, 1], [40, 8, 8, 21, 17, 5, 33, 10, 2, 1])
 

@@ -7,8 +7,8 @@ Skipped elsewhere, peer by peer, and said so: `pip install -e '.[peers]'` and
 import pytest
 
 from specdec_jax.experiments.peers.catalogue import PEERS, open_peer
-from specdec_jax.experiments.peers.contracts import PeerAbsent, Task
-from specdec_jax.experiments.peers.weights import write_huggingface
+from specdec_jax.experiments.peers.protocol import PeerAbsent, Task
+from specdec_jax.experiments.peers.shared_weights import write_huggingface
 from tests import tiny_pairs
 from tests.experiments.peers.fake_peers import PROMPTS
 

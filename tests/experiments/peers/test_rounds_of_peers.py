@@ -9,11 +9,11 @@ from rich.console import Console
 
 import specdec_jax as sd
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.experiments.evidence import kind_of
 from specdec_jax.experiments.peers import rounds
 from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
 from specdec_jax.experiments.peers.summary import line, summary
-from specdec_jax.experiments.records import RecordFile
+from specdec_jax.experiments.record_set import kind_of
+from specdec_jax.runtime.records import RecordFile
 from tests.experiments.peers.fake_peers import FakeStart, doubled
 
 INPUTS = [[5, 6, 1], [7, 1]]
@@ -203,12 +203,12 @@ def test_settings_out_of_range_are_refused(change):
 
 
 def test_settings_that_not_all_peers_have_are_refused():
-    config = PeersConfig.of(
+    config = PeersConfig.from_settings(
         sd.DecodeSettings(gamma=3, temperature=1.0, max_new_tokens=5), repeats=1
     )
     assert config == PeersConfig(gamma=3, temperature=1.0, max_new_tokens=5, repeats=1)
     for change in ({"top_k": 3}, {"top_p": 0.9}, {"lenience": 0.5}):
         with pytest.raises(SettingsError, match=next(iter(change))):
-            PeersConfig.of(sd.DecodeSettings(**change))
+            PeersConfig.from_settings(sd.DecodeSettings(**change))
     with pytest.raises(SettingsError, match="gamma"):
-        PeersConfig.of(sd.DecodeSettings(gamma=(1, 2)))
+        PeersConfig.from_settings(sd.DecodeSettings(gamma=(1, 2)))

@@ -11,10 +11,10 @@ import pytest
 from specdec_jax.experiments.peers import memory, worker
 from specdec_jax.experiments.peers.catalogue import PEERS, T5X, open_peer
 from specdec_jax.experiments.peers.comparison import peers_of_pair
-from specdec_jax.experiments.peers.contracts import PeerAbsent, PeerFailed, Task
+from specdec_jax.experiments.peers.protocol import PeerAbsent, PeerFailed, Task
 from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.runners import InOwnProcess
-from specdec_jax.experiments.records import RecordFile
+from specdec_jax.runtime.records import RecordFile
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent.parent

@@ -7,7 +7,7 @@ import pytest
 import specdec_jax as sd
 from specdec_jax.checkpoints import native
 from specdec_jax.checkpoints.formats import open_checkpoint
-from specdec_jax.experiments.peers.weights import unpadded, write_huggingface
+from specdec_jax.experiments.peers.shared_weights import unpadded, write_huggingface
 from specdec_jax.models.t5 import T5
 from tests.tiny_pairs import PADDED_VOCAB_SIZE, VOCAB_SIZE, random_params, tiny_config
 

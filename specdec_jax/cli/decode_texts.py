@@ -1,0 +1,178 @@
+"""Decoding a list of texts: prints each as it comes, records it, and sums up."""
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Sequence
+
+import jax
+from rich.console import Console
+
+from specdec_jax import display as trace
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.statistics import DecodeStats
+from specdec_jax.errors import DataError
+from specdec_jax.generation import Generated, collect, encode, prepare_tokens
+from specdec_jax.pair import Pair
+from specdec_jax.runtime.progress import progress_bar
+from specdec_jax.runtime.records import RecordFile, environment
+from specdec_jax.typing import Any
+
+
+@dataclasses.dataclass
+class DecodeRun:
+    """Decodes texts one at a time, as the paper does.
+
+    Attributes:
+      pair, settings, seed, method: as in `generate`.
+      compare: also time the baseline on every text.
+      console: where to print.
+    """
+
+    pair: Pair
+    settings: DecodeSettings
+    seed: int
+    method: str
+    compare: bool
+    console: Console
+    # Programs that ran before they were timed, so that times are times of decoding.
+    _compiled: set = dataclasses.field(default_factory=set, init=False)
+
+    def __call__(
+        self,
+        texts: Sequence[str],
+        records: RecordFile | None,
+        format: str,
+        name: Callable[[int], str] = "text {}".format,
+    ) -> None:
+        """Decodes all texts; none before all are found good.
+
+        Args:
+          texts: the inputs.
+          records: appended to, a line a text; texts that it already holds are skipped.
+          format: what is printed: "trace", "text" or "jsonl".
+          name: how an error calls the n-th text, from 1.
+
+        Raises:
+          DataError: a text is empty, too long or not UTF-8, or `records` belong to
+            other texts or are another run's for now.
+        """
+        if not texts:
+            raise DataError("there is no text to decode")
+        encoded = self._encode(texts, name)
+        with contextlib.nullcontext() if records is None else records.alone():
+            self._decode_all(texts, encoded, records, format)
+
+    def _decode_all(self, texts, encoded, records, format) -> None:
+        done = self._already_done(texts, records)
+        if done:
+            self.console.print(f"{done} texts are already in {records.path}")
+        totals, seconds, baseline = [], 0.0, 0.0
+        # What is printed into a terminal shows by itself how far it is.
+        shown = format != "trace" and not self.console.is_terminal
+        with progress_bar("decoding", shown) as bar:
+            for i in bar.track(range(done, len(texts)), description=""):
+                out, elapsed = self._decode(encoded[i], i, self.method)
+                seconds += elapsed
+                if self.compare:
+                    baseline += self._decode(encoded[i], i, "autoregressive")[1]
+                totals.append(out.stats)
+                record = self._record(i, texts[i], out)
+                if records is not None:
+                    records.append(record)
+                self._show(texts[i], out, record, format)
+        if format == "trace" and totals:
+            self._summarize(totals, seconds, baseline)
+
+    def _encode(self, texts: Sequence[str], name: Callable[[int], str]) -> list:
+        """The ids of each text; an error calls a text by its name."""
+        encoded = []
+        for number, text in enumerate(texts, 1):
+            try:
+                encoded += encode(self.pair, [text])
+            except DataError as error:
+                raise DataError(
+                    str(error).replace("text 0", name(number), 1)
+                ) from error
+        return encoded
+
+    def _decode(
+        self, tokens: Sequence[int], i: int, method: str
+    ) -> tuple[Generated, float]:
+        job = prepare_tokens(
+            self.pair, [tokens], self.settings, self.seed, method, row_ids=[i]
+        )
+        given = jax.tree.leaves((job.inputs, job.prompt))
+        program = (method, *(array.shape for array in given))
+        if self.compare and program not in self._compiled:
+            job.decode().tokens.block_until_ready()
+            self._compiled.add(program)
+        start = time.perf_counter()
+        result = job.decode()
+        result.tokens.block_until_ready()
+        return collect(self.pair, result), time.perf_counter() - start
+
+    def _record(self, i: int, text: str, out: Generated) -> dict[str, Any]:
+        return {
+            "index": i,
+            "input": text,
+            "output": out.texts[0],
+            **out.stats.row(0),  # whose count of tokens gives way to the tokens
+            "tokens": out.tokens[0, : out.lengths[0]].tolist(),
+            **self._identity(),
+            **environment(),
+        }
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for records to belong into one file."""
+        return {
+            "method": self.method,
+            **self.pair.about,
+            "settings": dataclasses.asdict(self.settings),
+            "seed": self.seed,
+        }
+
+    def _show(self, text: str, out: Generated, record: dict, format: str) -> None:
+        if format == "jsonl":
+            self.console.out(json.dumps(record, ensure_ascii=False), highlight=False)
+            return
+        if format == "text":
+            self.console.out(out.texts[0], highlight=False)
+            return
+        color = self.console.color_system is not None
+        lines = trace.trace(out.infos, 0)
+        self.console.print(f"\n{text}\n{out.texts[0]}", style="bold", markup=False)
+        self.console.print(
+            trace.render(lines, self.pair.tokenizer.piece, color), end=""
+        )
+        self.console.print(trace.legend(color))
+
+    def _summarize(self, totals, seconds: float, baseline: float) -> None:
+        stats = DecodeStats.pooled(totals)
+        line = (
+            f"\n{stats.tokens} tokens in {stats.target_calls} target runs: "
+            f"{stats.tokens_per_call:.2f} tokens a run"
+        )
+        if stats.beta_count:
+            line += (
+                f", acceptance rate α = {stats.alpha:.2f} "
+                f"(counted {stats.acceptance_rate:.2f})"
+            )
+        self.console.print(line)
+        if baseline:
+            self.console.print(
+                f"{seconds:.2f} s; the target alone needs {baseline:.2f} s: "
+                f"{baseline / seconds:.2f} times as fast"
+            )
+
+    def _already_done(self, texts, records) -> int:
+        done = list(records or [])
+        for number, (record, text) in enumerate(zip(done, texts, strict=False), 1):
+            records.require(number, record, {"input": text, **self._identity()})
+        if len(done) > len(texts):
+            raise DataError(
+                f"{records.path} holds {len(done)} results and there are {len(texts)} "
+                "texts: give the records another name"
+            )
+        return len(done)

@@ -1,0 +1,233 @@
+"""What a run would take on a TPU that is not there: the compiler's facts, and a model.
+
+Every record says which of the two it is. Facts are read from what libtpu compiled.
+Times are of `partitioning.roofline`, a floor from published peaks.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.errors import SettingsError
+from specdec_jax.experiments import paper
+from specdec_jax.experiments.aot import compile as ahead
+from specdec_jax.models.t5 import T5Config
+from specdec_jax.partitioning import roofline, topology
+from specdec_jax.partitioning.hlo import Program, kind_of
+from specdec_jax.runtime.records import environment
+from specdec_jax.sampling import theory
+from specdec_jax.typing import Any
+
+STEPS = ("target step", "verify step", "draft step")
+LARGE = 2**20  # bytes: a copy of so many is one of a weight or a cache
+FAR = 0.15  # a prediction that is off by more gets a sentence
+
+
+@dataclasses.dataclass(frozen=True)
+class AOTRun:
+    """A pair and how it decodes, to be compiled for a topology.
+
+    Attributes:
+      target, drafter: their sizes.
+      settings: gamma and max_new_tokens are used, one for all rows.
+      batch_size: rows decoded together.
+      inputs_length: tokens of an input.
+      mesh, shard_drafter: as in `load_pair`.
+    """
+
+    target: T5Config
+    drafter: T5Config
+    settings: DecodeSettings
+    batch_size: int = 1
+    inputs_length: int = 512
+    mesh: Any = "auto"
+    shard_drafter: bool = False
+
+    def decode(self, devices: Sequence) -> ahead.Decode:
+        """The decode that is compiled."""
+        if self.settings.static_gamma < 1:
+            raise SettingsError(
+                "gamma must be at least 1 to compile a loop that drafts"
+            )
+        return ahead.Decode(
+            target=self.target,
+            drafter=self.drafter,
+            gamma=self.settings.static_gamma,
+            max_new_tokens=self.settings.buffer_size,
+            devices=devices,
+            batch=self.batch_size,
+            source=self.inputs_length,
+            mesh=self.mesh,
+            shard_drafter=self.shard_drafter,
+        )
+
+    def __call__(
+        self, kind: str, chips: int, programs: Sequence[str] = ahead.PROGRAMS
+    ) -> Iterator[dict[str, Any]]:
+        """Yields a record for each program, each step, and each line of Table 2.
+
+        Args:
+          kind, chips: as in `topology.describe`.
+          programs: to compile, of `ahead.PROGRAMS`.
+        """
+        decode = self.decode(topology.describe(kind, chips))
+        chip = topology.CHIPS[kind]
+        shape = decode.partition and dict(decode.partition.mesh.shape)
+        common = {
+            "topology": kind,
+            "chips": chips,
+            "mesh": shape,
+            "gamma": decode.gamma,
+            "batch": decode.rows.prompt.lengths.shape[0],
+        }
+        costs = {name: roofline.step_cost(decode, name) for name in STEPS}
+        for compiled in ahead.compile_programs(decode, programs):
+            facts = program_facts(compiled)
+            if compiled.name in costs:
+                needed = costs[compiled.name].bytes
+                facts["bytes_read_over_needed"] = facts["bytes_read"] / needed
+            if compiled.name == "loop":
+                resident = roofline.resident_bytes(decode, facts["memory"])
+                facts["resident"] = resident
+                facts["resident_over_chip"] = resident / chip.memory
+                facts["largest_batch"] = roofline.largest_batch(
+                    decode, chip, facts["memory"]
+                )
+            yield {"what": "program", "of": "compiler", **common, **facts}
+        for name, cost in costs.items():
+            yield step_record(name, cost, costs["target step"], chip) | common
+        yield self.walltime(decode, chip) | common
+        for line in paper.LINES:
+            yield self.table_2_line(line, decode, chip) | {
+                "topology": kind,
+                "chips": chips,
+                "mesh": shape,
+            }
+        yield {"what": "environment", **environment()}
+
+    def walltime(self, decode: ahead.Decode, chip: topology.Chip) -> dict[str, Any]:
+        """c and v of the run's gamma and of 3, with alpha of the paper's line."""
+        steps = []
+        for gamma in sorted({decode.gamma, 3}, reverse=True):
+            c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
+            steps.append({"gamma": gamma, "c": c, "v": v})
+        alphas = [
+            line.alpha
+            for line in paper.LINES
+            if (line.gamma, line.temperature)
+            == (decode.gamma, np.max(self.settings.temperature))
+            and paper.t5_1_1(line.size).emb_dim == self.drafter.emb_dim
+        ]
+        return {
+            "what": "walltime",
+            "of": "model",
+            "steps": steps,
+            "alpha": alphas[0] if alphas else paper.LINES[0].alpha,
+        }
+
+    def table_2_line(
+        self, line: paper.Line, decode: ahead.Decode, chip: topology.Chip
+    ) -> dict[str, Any]:
+        """A line of the paper's Table 2, with c and v of the model."""
+        decode = dataclasses.replace(
+            decode,
+            target=paper.t5_1_1("xxl"),
+            drafter=paper.t5_1_1(line.size),
+            gamma=line.gamma,
+        )
+        c, v = model_costs(decode, chip)
+        predicted = theory.speedup(line.alpha, line.gamma, c, v)
+        return {
+            "what": "table 2",
+            "of": "model",
+            "run": line.run,
+            "gamma": line.gamma,
+            "alpha": line.alpha,
+            "c": c,
+            "v": v,
+            "predicted_speedup": predicted,
+            "why": why(line, c, predicted),
+        }
+
+
+def model_costs(decode: ahead.Decode, chip: topology.Chip) -> tuple[float, float]:
+    """c and v, of the least times."""
+    target, verify, draft = (
+        roofline.step_cost(decode, name).seconds(chip) for name in STEPS
+    )
+    return draft / target, verify / target
+
+
+def program_facts(compiled: ahead.Compiled) -> dict[str, Any]:
+    """What the compiler says of a program; all bytes are of one chip."""
+    memory = compiled.program.memory_analysis()
+    program = Program.parse(compiled.program.as_text())
+    body = program.loop_body if compiled.name == "loop" else None
+    moved: dict[str, dict[str, int]] = {}
+    for i in program.collectives(body):
+        kind = moved.setdefault(kind_of(i), {"count": 0, "bytes": 0})
+        kind["count"] += 1
+        kind["bytes"] += i.num_bytes
+    cost = compiled.program.cost_analysis() or {}
+    aliased = memory.alias_size_in_bytes
+    facts = {
+        "program": compiled.name,
+        "compile_seconds": compiled.seconds,
+        "arguments": memory.argument_size_in_bytes,
+        "outputs": memory.output_size_in_bytes - aliased,
+        "temporaries": memory.temp_size_in_bytes,
+        "code": memory.generated_code_size_in_bytes,
+        "flops": cost.get("flops"),
+        "bytes_read": program.bytes_read(),
+        "large_copies": len(program.copies(LARGE)),
+        "collectives": moved,
+    }
+    parts = ("arguments", "outputs", "temporaries", "code")
+    return facts | {"memory": sum(facts[part] for part in parts)}
+
+
+def step_record(
+    name: str,
+    cost: roofline.StepCost,
+    target: roofline.StepCost,
+    chip: topology.Chip,
+) -> dict[str, Any]:
+    """A step's floor, in milliseconds and against the target's step."""
+    seconds = cost.seconds(chip)
+    return {
+        "what": "step",
+        "of": "model",
+        "step": name,
+        **dataclasses.asdict(cost),
+        "milliseconds": 1e3 * seconds,
+        "over_target_step": seconds / target.seconds(chip),
+    }
+
+
+def why(line: paper.Line, c: float, predicted: float) -> str:
+    """A sentence on a prediction that is far from what the paper measured, or none."""
+    if abs(predicted / line.measured - 1) <= FAR:
+        return ""
+    if predicted < line.measured:
+        tokens = theory.expected_tokens(line.alpha, line.gamma)
+        place = "above" if line.measured > tokens else "near"
+        return (
+            f"The paper's clock is {place} the {tokens:.2f} tokens a run that alpha "
+            "gives if drafting is free: guesses are not equally likely to stand at "
+            "all places, as Theorem 3.8 assumes, or a step of the paper's baseline "
+            "took longer than a target run of its loop."
+        )
+    with_its_c = theory.speedup(line.alpha, line.gamma, line.c)
+    cause = (
+        f"The paper's drafter took c = {line.c:g} and the floor is {c:.3f}: small "
+        f"products do not reach the peak bandwidth. With its c, Theorem 3.8 gives "
+        f"{with_its_c:.2f}"
+    )
+    if with_its_c / line.measured - 1 <= FAR:
+        return f"{cause}."
+    return (
+        f"{cause}, still above its clock: the rest is what its loop took besides "
+        "model runs."
+    )

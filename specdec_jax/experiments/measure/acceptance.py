@@ -1,0 +1,214 @@
+"""How often guesses stand along an output that is known: any drafter, nothing drafted.
+
+The target scores all tokens of an output in one pass. The drafter goes along it through
+its own contract: at each token it is asked for one guess, its q is compared with p, and
+then it is told that the guess fell and the output's token came instead. So a drafter
+with a network, with tables or with rules is measured alike, and in no other way than
+the loop uses it.
+
+What q is at a place may depend on where a block began, for a drafter that copies: here
+every token begins a block.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.data import batching
+from specdec_jax.decoding.contracts import Commit, Drafter, LanguageModel, Prompt
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import PairParams
+from specdec_jax.decoding.state import at_index, prefill, slots_needed
+from specdec_jax.experiments.measure.distributions import LENGTH_BUCKET
+from specdec_jax.generation import prepare_tokens
+from specdec_jax.pair import Pair
+from specdec_jax.sampling import Warp, endorsed_by_argmax, standardize_rows
+from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree, record
+
+DECIMALS = 6  # of what is kept of a float32
+
+
+@record
+class Scores:
+    """What `score` finds at every token, K leniences at once."""
+
+    rates: Float32[Array, "B T K"]  # sum_x min(p/l, q), 0 where there is no guess
+    stands: Float32[Array, "B T"]  # min(1, q/p) of the token that came
+    rejection: Float32[Array, "B T"]  # sum_x p min_x' q/p, of rejection sampling
+    guessed: Bool[Array, "B T"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Acceptance:
+    """One output of T tokens.
+
+    Attributes:
+      rates: [T, K], the chance that a guess at this place stands, sum_x min(p/l, q), by
+        lenience l; 0 where the drafter makes no guess. At temperature 0 it is 0 or 1.
+      stands: [T], the chance that it stood, now that the output's token y is known:
+        min(1, q(y)/p(y)). Its mean over y is the rate at l = 1. Given an output,
+        guesses stand independently of each other with these chances, so that what the
+        loop needs for it follows from them exactly
+        (`theory.expected_target_calls_along`).
+      rejection: [T], the chance that a guess would pass rejection sampling (A.2), never
+        above the rate at l = 1; 0 where there is no guess.
+      guessed: [T], whether the drafter makes a guess there.
+    """
+
+    rates: np.ndarray
+    stands: np.ndarray
+    rejection: np.ndarray
+    guessed: np.ndarray
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def score(
+    target: LanguageModel,
+    drafter: Drafter,
+    params: PairParams,
+    inputs: PyTree,
+    prompt: Prompt,
+    tokens: Int32[Array, "B T"],
+    warp: Warp,
+    leniences: Float32[Array, " K"],
+) -> Scores:
+    """p against q at each token of B outputs.
+
+    Args:
+      target, drafter, params: of a pair.
+      inputs, prompt: what both go on from, as a decoder's `init` takes them.
+      tokens: [B, T], the outputs; what follows a row's end does not matter.
+      warp: [B], how p and q are standardized.
+      leniences: [K], in (0, 1].
+    """
+    batch, width = tokens.shape
+    slots = slots_needed(prompt, width, 1)
+    cache = prefill(target, params.target, inputs, prompt, slots)
+    last = at_index(prompt.tokens, prompt.lengths - 1)
+    seen = jnp.concatenate([last[:, None], tokens[:, :-1]], axis=1)
+    logits, features, _ = target.extend(params.target, cache, seen, prompt.lengths - 1)
+    uniforms, one = jnp.zeros((batch, 1)), jnp.ones(batch, jnp.int32)
+
+    def step(state, at):
+        token_b, logits_bv, features_bd = at
+        proposal, state = drafter.propose(params.drafter, state, uniforms, warp, one)
+        guess, q = proposal.tokens[:, 0], proposal.probs[:, 0]
+        guessed = proposal.num_drafted > 0
+        p = standardize_rows(logits_bv[:, None], warp, target.vocab_size)[:, 0]
+        chances = functools.partial(
+            _chances, p, q, guess, logits_bv, warp.temperature, target.vocab_size
+        )
+        rates = jax.vmap(chances, out_axes=1)(leniences)
+        commit = Commit(
+            tokens=jnp.stack([token_b, token_b], axis=1),
+            num_accepted=jnp.zeros_like(token_b),
+            gamma=proposal.num_drafted,
+            active=jnp.ones(batch, bool),
+            features=jnp.stack([features_bd, features_bd], axis=1),
+        )
+        scores = Scores(
+            rates=jnp.where(guessed[:, None], rates, 0.0),
+            stands=jnp.where(guessed, _ratio_at(token_b, p, q), 0.0),
+            rejection=jnp.where(guessed, _least_ratio(p, q), 0.0),
+            guessed=guessed,
+        )
+        return drafter.commit(state, commit), scores
+
+    state = drafter.init(params.drafter, inputs, prompt, slots)
+    by_token = (tokens, logits, features)
+    by_token = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), by_token)
+    _, scores = jax.lax.scan(step, state, by_token)
+    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), scores)
+
+
+def along_outputs(
+    pair: Pair,
+    inputs: Sequence[Sequence[int]],
+    outputs: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    leniences: Sequence[float] = (1.0,),
+) -> Iterator[Acceptance]:
+    """`score` for a batch of outputs that the target made, or could have made.
+
+    Args:
+      pair: a target and any drafter.
+      inputs: ids of what the outputs answer.
+      outputs: their tokens, EOS included.
+      settings: temperature, top-k and top-p.
+      leniences: K of them, whatever the settings' own is.
+
+    Yields:
+      One for each output, in order; rates are rounded to `DECIMALS` places.
+    """
+    job = prepare_tokens(pair, inputs, settings, 0, "autoregressive")
+    rows = job.prompt.lengths.shape[0]  # a mesh may need more than were asked for
+    width = batching.bucketed(max(map(len, outputs)), LENGTH_BUCKET)
+    scores = score(
+        pair.target,
+        pair.drafter,
+        pair.params,
+        job.inputs,
+        job.prompt,
+        jnp.asarray(batching.pad(outputs, width, rows)),
+        job.rows.warp,
+        jnp.asarray(leniences, jnp.float32),
+    )
+    kept = {
+        field.name: np.asarray(getattr(scores, field.name))
+        for field in dataclasses.fields(Acceptance)
+    }
+    for name in ("rates", "stands"):
+        kept[name] = kept[name].astype(np.float64).round(DECIMALS)
+    for row, output in enumerate(outputs):
+        yield Acceptance(**{name: x[row, : len(output)] for name, x in kept.items()})
+
+
+def sample_outputs(
+    pair: Pair,
+    inputs: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    seed: int,
+    row_ids: Sequence[int],
+    leniences: Sequence[float] = (1.0,),
+) -> list[tuple[list[int], Acceptance]]:
+    """The target generates an output for each input, and the drafter is scored on it.
+
+    Args:
+      pair, inputs, settings, leniences: as in `along_outputs`.
+      seed, row_ids: of the draws, as in `generate`.
+
+    Returns:
+      For each input the tokens, EOS included, and how guesses fare along them.
+    """
+    job = prepare_tokens(pair, inputs, settings, seed, "autoregressive", row_ids)
+    result = job.decode()
+    lengths = np.asarray(result.lengths).tolist()
+    tokens = [row[:n] for row, n in zip(result.tokens.tolist(), lengths, strict=True)]
+    scored = along_outputs(pair, inputs, tokens, settings, leniences)
+    return list(zip(tokens, scored, strict=True))
+
+
+def _chances(p, q, guess, logits_bv, temperature, vocab_size, lenience):
+    """[B]: sum_x min(p/l, q), and 1 where lenience at temperature 0 lets it stand."""
+    endorsed = jax.vmap(endorsed_by_argmax, (0, 0, 0, None, None))(
+        logits_bv[:, None], guess[:, None], temperature, lenience, vocab_size
+    )[:, 0]
+    overlap = jnp.sum(jnp.minimum(p / lenience, q), axis=1)
+    return jnp.where(endorsed, 1.0, jnp.minimum(overlap, 1.0))
+
+
+def _ratio_at(token_b, p, q):
+    """[B]: min(1, q/p) of a token; 0 where p has none."""
+    p, q = (at_index(x, token_b) for x in (p, q))
+    ratio = q / jnp.where(p > 0, p, 1.0)
+    return jnp.where(p > 0, jnp.minimum(ratio, 1.0), 0.0)
+
+
+def _least_ratio(p, q):
+    """[B]: min q/p, over the ids that p has."""
+    ratio = jnp.where(p > 0, q / jnp.where(p > 0, p, 1.0), jnp.inf)
+    return jnp.min(ratio, axis=1)

@@ -1,0 +1,180 @@
+"""The sections of the report, by name: what each says, and what it needs."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from specdec_jax.experiments import paper
+from specdec_jax.experiments.record_set import COMMANDS, Evidence, Found
+from specdec_jax.experiments.reproduce import (
+    alpha_tables,
+    paper_tables,
+    peer_tables,
+)
+from specdec_jax.experiments.reproduce.report import Picture, Section
+from specdec_jax.experiments.tables import Source, Table
+from specdec_jax.experiments.trace import timeline
+from specdec_jax.experiments.trace.page import trace_page
+
+TABLES: dict[str, tuple[str, Callable[[Evidence], list[Table]]]] = {
+    "table1": (
+        "What a guess that is free gains in time, and costs in operations "
+        "(Theorems 3.8 and 3.11).",
+        paper_tables.table_1,
+    ),
+    "table2": (
+        "Speedups: the paper's twelve lines, and the pairs at hand.",
+        paper_tables.table_2,
+    ),
+    "table3": (
+        "How often a guess is accepted, α = E[Σ min(p, q)], by drafter.",
+        alpha_tables.table_3,
+    ),
+    "table4": (
+        "From α and c to a predicted speedup, and how it turned out. The best γ is by "
+        "Theorem 3.8.",
+        paper_tables.table_4,
+    ),
+    "table5": (
+        "Lenience (appendix A.5): guesses pass more easily and the output is no longer "
+        "exact, though no token becomes likelier than p/l.",
+        alpha_tables.table_5,
+    ),
+    "rejection": (
+        "On the same p and q, what speculative sampling accepts and what rejection "
+        "sampling would.",
+        alpha_tables.rejection,
+    ),
+    "oracle": (
+        "No fixed γ can do better than a drafter that stops at its first bad guess.",
+        paper_tables.oracle,
+    ),
+    "peers": (
+        "The same weights, prompts and settings in other libraries, float32, taking "
+        "turns with ours.",
+        peer_tables.peers,
+    ),
+}
+FIGURES = {
+    "figure1": "A line for each run of the target: guesses that stood, the first that "
+    "did not, and the target's own token.",
+    "figure2": "E[tokens a target run], equation 1, over α.",
+    "figure3": "The γ of the largest speedup (Theorem 3.8) over α, for four c.",
+    "figure4": "Speed and operations over α where guesses are free, c = ĉ = 0.",
+    "figure5": "When which model runs in one decode.",
+}
+NAMES = (*TABLES, *FIGURES)
+FIGURE_1_GAMMA = 7  # the paper's for most lines of EnDe
+TITLES = {
+    **{f"table{i}": f"Table {i}" for i in range(1, 6)},
+    **{f"figure{i}": f"Figure {i}" for i in range(1, 6)},
+    "rejection": "Appendix A.2: rejection sampling",
+    "oracle": "The oracle's bound",
+    "peers": "Peers, side by side",
+}
+
+
+def section(name: str, evidence: Evidence, out: Path) -> Section:
+    """A section; a figure's files are written on the way.
+
+    Args:
+      name: one of `NAMES`.
+      evidence: the records.
+      out: the report's folder.
+
+    Raises:
+      SettingsError: matplotlib is missing, and it is a figure.
+    """
+    if name in TABLES:
+        text, make = TABLES[name]
+        return Section(TITLES[name], text, make(evidence))
+    if name == "figure1":
+        return _figure_1(evidence, out)
+    if name == "figure5":
+        return _figure_5(evidence, out)
+    from specdec_jax.experiments import figures  # tables need no matplotlib
+
+    draw = {"figure2": figures.figure_2, "figure3": figures.figure_3}
+    figure = draw.get(name, figures.figure_4)()
+    stem = _stem(out, name)
+    figures.save(figure, stem)
+    text = f"{FIGURES[name]} Computed from the paper's formulas."
+    return Section(TITLES[name], text, pictures=[Picture(stem, FIGURES[name])])
+
+
+def traces_wanted(evidence: Evidence, pair: str) -> list[tuple[int, float]]:
+    """Gamma and temperature of the traces of Figures 1 and 5."""
+    gammas = timeline.measured_gammas(evidence, pair, paper.FIGURE_5_GAMMAS)
+    return [(FIGURE_1_GAMMA, 1.0), *((gamma, 0.0) for gamma in gammas)]
+
+
+def _figure_1(evidence: Evidence, out: Path) -> Section:
+    from specdec_jax.experiments import figures
+    from specdec_jax.experiments.trace import trace_figures
+
+    traces = [one for one in evidence.of("trace") if one["temperature"] > 0]
+    if not traces:
+        return _without("figure1", "No record of a trace", COMMANDS["reproduce"])
+    trace, stem = traces[0], _stem(out, "figure1")
+    figures.save(trace_figures.figure_1(trace), stem)
+    page = out / "figure1.html"
+    page.write_text(trace_page(trace.record), "utf-8")
+    ours = f"{trace['tokens']} tokens in {len(trace['lines'])} runs"
+    text = (
+        f"{FIGURES['figure1']} Here: {ours} ({trace['pair']}, γ = {trace['gamma']}, "
+        f"temperature {trace['temperature']:g}); the paper's: {paper.FIGURE_1_TOKENS} "
+        f"tokens in {paper.FIGURE_1_RUNS} runs."
+    )
+    alt = f"A trace of “{trace['text']}”: {ours} of the target"
+    sources = Source.from_records([trace], COMMANDS["reproduce"])
+    return Section(TITLES["figure1"], text, (), [Picture(stem, alt, page)], sources)
+
+
+def _figure_5(evidence: Evidence, out: Path) -> Section:
+    from specdec_jax.experiments import figures
+    from specdec_jax.experiments.trace import trace_figures
+
+    traces, costs = _timed_traces(evidence)
+    if not traces:
+        text = "No benchmark record of the pair's costs at temperature 0"
+        return _without("figure5", text, COMMANDS["benchmark"])
+    stem = _stem(out, "figure5")
+    figures.save(trace_figures.figure_5(traces, costs), stem)
+    spans = [timeline.trace_timeline(t, c) for t, c in zip(traces, costs, strict=True)]
+    once, _ = timeline.once(costs[0])
+    base = timeline.baseline_timeline(traces[0]["tokens"], once)
+    took = ", ".join(
+        f"{timeline.length(s):.1f} with γ = {trace['gamma']}"
+        for s, trace in zip(spans, traces, strict=True)
+    )
+    text = (
+        f"{FIGURES['figure5']} {traces[0]['tokens']} tokens take {took} and "
+        f"{timeline.length(base):.1f} without, in target runs. The steps are those of "
+        "a decode at temperature 0; c, v and what is paid once are measured"
+        f"{'' if once else ' (but the record lacks the last)'}. The paper's figure has "
+        "γ = 7 and 3."
+    )
+    sources = Source.from_records(traces, COMMANDS["reproduce"])
+    sources += Source.from_records(costs, COMMANDS["benchmark"])
+    pictures = [Picture(stem, f"{FIGURES['figure5']} {took}")]
+    return Section(TITLES["figure5"], text, (), pictures, sources)
+
+
+def _timed_traces(evidence: Evidence) -> tuple[Sequence[Found], Sequence[Found]]:
+    """Traces of one text that have costs, by falling gamma, and these costs."""
+    traces = [one for one in evidence.of("trace") if one["temperature"] == 0]
+    timed = [(one, timeline.costs_of(evidence, one)) for one in traces]
+    timed = [
+        (trace, costs)
+        for trace, costs in timed
+        if costs and all(trace[k] == traces[0][k] for k in ("pair", "text"))
+    ]
+    timed.sort(key=lambda both: -both[0]["gamma"])
+    return [trace for trace, _ in timed], [costs for _, costs in timed]
+
+
+def _without(name: str, text: str, command: str) -> Section:
+    return Section(TITLES[name], FIGURES[name], sources=[Source(text, command)])
+
+
+def _stem(out: Path, name: str) -> Path:
+    return out / "figures" / name

@@ -1,0 +1,119 @@
+"""The paper's Figure 5: when, in one decode, which model runs.
+
+Nothing is timed here. The steps are those of a trace, their times those of a benchmark
+record: c, v and what is paid once, in target runs.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+
+import numpy as np
+
+from specdec_jax.experiments.record_set import Evidence, Found
+
+
+class Part(enum.Enum):
+    """What runs."""
+
+    ENCODE_TARGET = "M_p: encoding, paid once"
+    ENCODE_DRAFTER = "M_q: encoding, paid once"
+    TARGET = "M_p: decoder"
+    DRAFT = "M_q: decoder"
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A run of one model, in target runs from the start of the decode."""
+
+    part: Part
+    start: float
+    width: float
+
+
+def baseline_timeline(tokens: int, once: float) -> list[Span]:
+    """Encode, then a target run for each token.
+
+    Args:
+      tokens: of the output, EOS included.
+      once: what is paid once.
+    """
+    return _in_a_row([(Part.ENCODE_TARGET, once)] + [(Part.TARGET, 1.0)] * tokens)
+
+
+def timeline(
+    guesses: Sequence[int], c: float, v: float, once: tuple[float, float]
+) -> list[Span]:
+    """Encode both, then for each step its draft runs and one target run.
+
+    timeline([2], .5, 1.2, (3, 4)) is M_p 3, M_q 1, two drafts of .5, M_p 1.2: 6.2 long.
+
+    Args:
+      guesses: in force in each step.
+      c: a draft run.
+      v: a target run that verifies a block.
+      once: what is paid once, by the baseline and by both models.
+    """
+    parts = [
+        (Part.ENCODE_TARGET, once[0]),
+        (Part.ENCODE_DRAFTER, max(0.0, once[1] - once[0])),
+    ]
+    for gamma in guesses:
+        parts += [(Part.DRAFT, c)] * gamma + [(Part.TARGET, v)]
+    return _in_a_row(parts)
+
+
+def drawn_runs(alpha: float, gamma: int, tokens: int) -> int:
+    """Target runs of one output, if each guess stands with chance alpha.
+
+    The draws are of one seed, so that an output is the same for every c and v.
+    """
+    random, runs, done = np.random.default_rng(0), 0, 0
+    while done < tokens:
+        stands = random.random(gamma) < alpha
+        done += int(np.cumprod(stands).sum()) + 1
+        runs += 1
+    return runs
+
+
+def length(spans: Sequence[Span]) -> float:
+    """When the last of them ends."""
+    return spans[-1].start + spans[-1].width
+
+
+def measured_gammas(evidence: Evidence, pair: str, wanted: Sequence[int]) -> list[int]:
+    """The gammas nearest to those wanted of which there are costs at temperature 0."""
+    records = evidence.of("benchmark", pair=pair, temperature=0.0)
+    gammas = sorted({one["gamma"] for one in records}, reverse=True)
+    if not gammas:
+        return []
+    nearest = [min(gammas, key=lambda g: abs(g - gamma)) for gamma in wanted]
+    return list(dict.fromkeys(nearest))
+
+
+def costs_of(evidence: Evidence, trace: Found) -> Found | None:
+    """The benchmark record that a trace's steps take their times from, if any."""
+    keys = {key: trace[key] for key in ("pair", "gamma", "temperature")}
+    return next(iter(evidence.of("benchmark", **keys)), None)
+
+
+def trace_timeline(trace: Found, costs: Found) -> list[Span]:
+    """When the models ran in a trace, by the costs of a benchmark record."""
+    guesses = [line["gamma"] for line in trace["lines"]]
+    return timeline(guesses, costs["c"], costs["verify_cost"], once(costs))
+
+
+def once(costs: Found) -> tuple[float, float]:
+    """What a decode pays once, in target runs: the baseline, and both models.
+
+    Nothing, if the record does not tell.
+    """
+    return tuple(costs.get("fixed_costs", (0.0, 0.0)))
+
+
+def _in_a_row(parts: Sequence[tuple[Part, float]]) -> list[Span]:
+    spans, now = [], 0.0
+    for part, width in parts:
+        spans.append(Span(part, now, width))
+        now += width
+    return spans

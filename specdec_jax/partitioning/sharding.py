@@ -1,0 +1,169 @@
+"""Which logical axis lies on which axis of the mesh, in T5X's style, and by name.
+
+A network's weights are cut as in Megatron: the products into heads, feed-forward and
+logits by columns, the products out of them by rows. So a layer's own arrays never
+leave their device, and one sum over `model` follows each of the three products by rows
+of a decoder layer.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping
+
+import jax
+from absl import logging
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from specdec_jax.axes import constrain, constrained_by
+from specdec_jax.decoding.contracts import LanguageModel
+from specdec_jax.errors import SettingsError
+from specdec_jax.models.families import ModelConfig
+from specdec_jax.partitioning.mesh import DATA, MODEL, axis_size
+from specdec_jax.typing import Array
+
+# Logical axis -> axis of the mesh; None is not cut.
+REPLICATED: Mapping[str, str | None] = {
+    "batch": DATA,
+    "length": None,
+    "embed": None,
+    "heads": None,
+    "head_dim": None,
+    "joined_kv": None,
+    "slots": None,
+    "mlp": None,
+    "vocab": None,
+    "lookup": None,
+    "positions": None,
+    "group": None,
+    "buckets": None,
+}
+CUT = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
+
+# The end of a parameter's name -> its axes.
+PARAMETER_AXES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("token_embedder/embedding", ("lookup", "embed")),
+    ("position_embedder/embedding", ("positions", "embed")),
+    ("relpos_bias/rel_embedding", ("heads", "buckets")),
+    ("attention/(query|key|value)/kernel", ("embed", "joined_kv")),
+    (r"attention/\w+_and_\w+/kernel", ("embed", "group", "joined_kv")),
+    ("attention/out/kernel", ("joined_kv", "embed")),
+    ("mlp/(wi|wi_0|wi_1)/kernel", ("embed", "mlp")),
+    (r"mlp/\w+_and_\w+/kernel", ("embed", "group", "mlp")),
+    ("mlp/wo/kernel", ("mlp", "embed")),
+    ("logits_dense/kernel", ("embed", "vocab")),
+    ("norm/(scale|bias)", ("embed",)),
+    ("attention/(query|key|value)/bias", ("joined_kv",)),
+    (r"attention/\w+_and_\w+/bias", ("group", "joined_kv")),
+    ("mlp/wi/bias", ("mlp",)),
+    ("(attention/out|mlp/wo)/bias", ("embed",)),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What a mesh makes of one model's arrays.
+
+    Attributes:
+      mesh: of axes `data` and `model`.
+      rules: pairs of a logical axis and the axis of the mesh that it lies on, or None.
+    """
+
+    mesh: Mesh | AbstractMesh
+    rules: tuple[tuple[str, str | None], ...]
+
+    def sharding(self, *names: str | None) -> NamedSharding:
+        """Of an array whose axes have these names."""
+        rules = {None: None, **dict(self.rules)}
+        return NamedSharding(self.mesh, PartitionSpec(*(rules[n] for n in names)))
+
+    def constrain(self, x: Array, names: tuple[str | None, ...]) -> Array:
+        """For `axes.constrained_by`."""
+        return jax.lax.with_sharding_constraint(x, self.sharding(*names))
+
+    def parameter(self, name: str, shape: tuple[int, ...]) -> NamedSharding:
+        """Of a parameter, packed or not; what `Checkpoint.load` takes as `place`."""
+        return self.sharding(*parameter_axes(name, len(shape)))
+
+
+def parameter_axes(name: str, rank: int) -> tuple[str, ...]:
+    """The logical axes of a parameter, by its path joined by "/".
+
+    Raises:
+      ValueError: no rule knows the name.
+    """
+    for ending, axes in PARAMETER_AXES:
+        if re.search(f"(^|[/_]){ending}$", name) and len(axes) == rank:
+            return axes
+    raise ValueError(f"no axes are known for the parameter {name} of rank {rank}")
+
+
+def layout_of(
+    config: ModelConfig, mesh: Mesh | AbstractMesh, cut: bool = True
+) -> Layout:
+    """The layout of a network on a mesh.
+
+    What `model` does not divide is held whole by every device: 6 heads on 4 devices
+    leave attention uncut, while the feed-forward and the logits are cut.
+
+    Args:
+      config: the sizes.
+      mesh: the devices.
+      cut: False for a network that every device along `model` holds whole, and runs
+        without a word to the others.
+
+    Raises:
+      SettingsError: `model` divides none of the sizes, so it would not help at all.
+    """
+    rules = dict(REPLICATED)
+    if cut:
+        rules |= CUT
+        if config.logits_via_embedding:  # the lookup is also the logits' kernel
+            rules["lookup"] = MODEL
+        _leave_whole(rules, config, axis_size(mesh, MODEL))
+    return Layout(mesh, tuple(rules.items()))
+
+
+def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) -> None:
+    """Takes back the rules of sizes that cannot be cut into so many parts."""
+    sizes = {
+        ("heads", "joined_kv"): ("num_heads", config.num_heads),
+        ("mlp",): ("mlp_dim", config.mlp_dim),
+        ("vocab", "lookup"): ("padded_vocab_size", config.padded_vocab_size),
+    }
+    odd = {axes: named for axes, named in sizes.items() if named[1] % parts}
+    words = ", ".join(f"{name} {size}" for name, size in odd.values())
+    if len(odd) == len(sizes):
+        raise SettingsError(
+            f"{parts} devices on the mesh's model axis divide none of {words}: choose "
+            "another mesh"
+        )
+    if odd:
+        logging.warning(
+            "%d devices on the model axis do not divide %s: all hold it whole",
+            parts,
+            words,
+        )
+    for axes in odd:
+        rules.update(dict.fromkeys(axes))
+
+
+@functools.cache
+def partitioned(model: LanguageModel, layout: Layout) -> LanguageModel:
+    """The same model on a mesh. Its logits and features are whole on every device.
+
+    Sampling needs whole distributions, and one gathering of logits is cheaper than the
+    many small sums that a softmax, a draw and a verification over parts would take.
+    """
+
+    def start(params, inputs, slots):
+        with constrained_by(layout.constrain):
+            return model.start(params, inputs, slots)
+
+    def extend(params, cache, tokens, lengths):
+        with constrained_by(layout.constrain):
+            logits, features, cache = model.extend(params, cache, tokens, lengths)
+            logits = constrain(logits, "batch", None, None)
+            return logits, constrain(features, "batch", None, None), cache
+
+    return dataclasses.replace(model, start=start, extend=extend)

@@ -1,0 +1,47 @@
+"""What `--gin.NAME=VALUE` becomes."""
+
+import pytest
+
+from specdec_jax.cli import gin_bindings
+from specdec_jax.cli.gin_bindings import rewrite_gin_args
+from specdec_jax.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("value", "bound"),
+    [
+        ("7", "7"),
+        ("(1.0, 0.5)", "(1.0, 0.5)"),
+        ("a folder/x", "'a folder/x'"),
+        ("'quoted'", "'quoted'"),
+        ("None", "None"),
+        # References, whether or not gin knows the names yet.
+        ("%GAMMA", "%GAMMA"),
+        ("@gpt_tiny/drafter/GPTConfig()", "@gpt_tiny/drafter/GPTConfig()"),
+        ("@anything/at_all", "@anything/at_all"),
+    ],
+)
+def test_strings_come_without_quotes_and_references_stay_what_they_are(value, bound):
+    assert rewrite_gin_args(["program", f"--gin.NAME={value}", "--out=x"]) == [
+        "program",
+        f"--gin_bindings=NAME = {bound}",
+        "--out=x",
+    ]
+
+
+def test_a_binding_without_a_value_is_named():
+    with pytest.raises(SettingsError, match="--gin.NAME: write --gin.NAME=VALUE"):
+        rewrite_gin_args(["--gin.NAME"])
+
+
+def test_a_program_that_is_interrupted_says_so_in_one_line(monkeypatch, capsys):
+    def main(argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        gin_bindings.app, "run", lambda guarded, flags_parser: guarded(["program"])
+    )
+    with pytest.raises(SystemExit) as stopped:
+        gin_bindings.run_program(main)
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "stopped; what is on record stays\n"

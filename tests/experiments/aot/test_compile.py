@@ -1,0 +1,185 @@
+"""A small pair compiles for TPUs, and its programs move and copy what they must.
+
+The compiler is libtpu's; no TPU is needed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specdec_jax.errors import SettingsError
+from specdec_jax.experiments import paper
+from specdec_jax.experiments.aot import report as ahead_report
+from specdec_jax.experiments.record_set import Evidence
+from specdec_jax.experiments.trace.timeline import length
+from specdec_jax.partitioning import topology
+
+ROOT = Path(__file__).parent.parent.parent.parent
+GIN = Path(__file__).parent / "tiny.gin"
+LAYERS = 2
+
+
+def compile_ahead(folder, *flags, gin_file=GIN):
+    command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={gin_file}"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, f"--out={folder}", *flags],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = (folder / "ahead.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines], done.stdout
+
+
+@pytest.fixture(scope="module")
+def one_chip(tmp_path_factory):
+    """A v4; the loop alone."""
+    return compile_ahead(
+        tmp_path_factory.mktemp("v4"),
+        "--topology=v4",
+        "--chips=1",
+        "--programs=loop",
+        "--gin.MESH=None",
+    )[0]
+
+
+@pytest.fixture(scope="module")
+def four_chips(tmp_path_factory):
+    """A v5e 2x2, the target cut in four; what a step is made of."""
+    folder = tmp_path_factory.mktemp("v5e")
+    records, printed = compile_ahead(
+        folder,
+        "--topology=v5e",
+        "--chips=4",
+        "--programs=verify step,draft step",
+        "--gin.MESH=(1,4)",
+        "--gin.AOTRun.batch_size=1",
+    )
+    return records, printed, folder
+
+
+def program(records, name):
+    (found,) = [r for r in records if r.get("program") == name]
+    assert found["of"] == "compiler"
+    return found
+
+
+def test_the_loop_updates_caches_in_place_and_lays_no_weight_out_anew(one_chip):
+    loop = program(one_chip, "loop")
+    assert loop["large_copies"] == 0
+    assert loop["temporaries"] < loop["arguments"] / 4
+    assert loop["collectives"] == {}
+    assert 0 < loop["resident_over_chip"] < 0.01 and loop["largest_batch"] > 32
+
+
+def test_a_target_run_reads_weights_and_caches_once(four_chips):
+    """But for the embedding: a step needs rows of it, and one so small is fetched."""
+    records, _, _ = four_chips
+    for name, width in (("verify step", 512), ("draft step", 256)):
+        (step,) = [r for r in records if r.get("step") == name]
+        needed = step["weight_bytes"] + step["cache_bytes"]
+        found = program(records, name)
+        assert found["bytes_read_over_needed"] == found["bytes_read"] / needed
+        embedding = 2 * 2048 * width
+        assert 0.9 * needed < found["bytes_read"] <= 1.1 * (needed + embedding)
+
+
+def test_a_cut_target_run_has_the_collectives_of_its_layout_and_no_more(four_chips):
+    """Summed after each product by rows, gathered after the logits."""
+    records, _, _ = four_chips
+    verify = program(records, "verify step")
+    moved = {kind: move["count"] for kind, move in verify["collectives"].items()}
+    assert moved == {"all-reduce": 3 * LAYERS, "all-gather": 1}
+    assert verify["large_copies"] == 0
+    assert program(records, "draft step")["collectives"] == {}
+
+
+def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
+    records, printed, folder = four_chips
+    lines = {r["run"]: r for r in records if r["what"] == "table 2"}
+    # The report of all tables takes them for what they are.
+    found = Evidence.read([folder]).of("roofline", topology="v5e", chips=4)
+    assert {one["run"] for one in found} == set(lines)
+    assert len(lines) == 12
+    for line in paper.LINES:
+        ours = lines[line.run]
+        far = abs(ours["predicted_speedup"] / line.measured - 1) > 0.15
+        assert bool(ours["why"]) == far
+    assert "| arguments (compiler) " in printed
+    assert "| ms (roofline) " in printed
+    assert (folder / "ahead.md").read_text() in printed
+    assert "<svg" in (folder / "walltime.svg").read_text()
+    assert (folder / "walltime.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_line_of_the_paper_needs_no_checkpoint(tmp_path):
+    """Its model alone, cut over eight chips."""
+    records, printed = compile_ahead(
+        tmp_path,
+        "--topology=v5e",
+        "--chips=8",
+        "--programs=",
+        gin_file="configs/runs/ende_base_t0.gin",
+    )
+    target, verify, _ = [r for r in records if r["what"] == "step"]
+    assert target["mesh"] == {"data": 1, "model": 8}
+    assert target["messages"] == verify["messages"] == 3 * 24 + 1
+    (walltime,) = [r for r in records if r["what"] == "walltime"]
+    assert [step["gamma"] for step in walltime["steps"]] == [7, 3]
+    rows = ahead_report.walltime_rows(walltime)
+    assert list(rows) == ["γ = 7", "γ = 3", "base"]
+    assert length(rows["γ = 7"]) < length(rows["γ = 3"]) < length(rows["base"]) == 24
+    assert walltime["alpha"] == 0.80
+    assert "8 x TPU v5e, mesh 1 data x 8 model, batch 1, γ = 7" in printed
+
+
+def test_several_processes_may_compile_at_a_time():
+    code = (
+        "from specdec_jax.partitioning import topology\n"
+        "print(len(topology.describe('v5e', 4)), flush=True)\n"
+        "input()"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    # Each waits for input with the compiler in hand.
+    assert [p.stdout.readline().strip() for p in processes] == ["4", "4"]
+    for process in processes:
+        process.communicate("\n")
+        assert process.returncode == 0
+
+
+def test_a_topology_that_is_not_sold_is_refused():
+    with pytest.raises(SettingsError, match="v5e has slices of 1, 4, 8, 16, 32, 64"):
+        topology.describe("v5e", 3)
+    with pytest.raises(SettingsError, match="one of v4, v5e, v5p, v6e"):
+        topology.describe("v3", 4)
+
+
+def test_a_run_that_fails_leaves_no_file_and_a_report_is_left_alone(tmp_path):
+    def failing(*flags):
+        command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={GIN}"]
+        command += [f"--out={tmp_path}", "--topology=v5e", "--gin.MESH=None", *flags]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.startswith("error: ")
+        return done.stderr
+
+    assert "slices of" in failing("--chips=3")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "ahead.jsonl").write_text("{}\n")
+    assert "holds a report" in failing("--chips=1")

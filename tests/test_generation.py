@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+import specdec_jax as sd
+from specdec_jax.decoding import compiled
+from specdec_jax.generation import LENGTH_BUCKET
+from tests.tiny_pairs import SENTENCES
+
+SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=16)
+
+
+def test_speculative_and_autoregressive_texts_are_equal_at_temperature_0(tiny_pair):
+    texts = list(SENTENCES)
+    ours = sd.generate(tiny_pair, texts, SETTINGS, seed=0)
+    base = sd.generate(tiny_pair, texts, SETTINGS, seed=1, method="autoregressive")
+    assert ours.texts == base.texts
+    np.testing.assert_array_equal(ours.tokens, base.tokens)
+    np.testing.assert_array_equal(ours.lengths, base.lengths)
+    assert (ours.stats.target_calls <= ours.lengths).all()
+    np.testing.assert_array_equal(base.stats.target_calls, base.lengths)
+    assert np.isnan(base.stats.acceptance_rate).all()
+
+
+def test_a_texts_output_does_not_depend_on_how_the_list_is_cut(tiny_pair):
+    settings = sd.DecodeSettings(gamma=2, temperature=1.0, max_new_tokens=12)
+    texts = [SENTENCES[0], SENTENCES[1] + " " + SENTENCES[2], SENTENCES[3]]
+    whole = sd.generate(tiny_pair, texts, settings, seed=7)
+    for i, text in enumerate(texts):
+        alone = sd.generate(tiny_pair, [text], settings, seed=7, row_ids=[i])
+        assert alone.texts == [whole.texts[i]]
+
+
+@pytest.mark.parametrize("method", ["speculative", "autoregressive"])
+def test_texts_of_a_length_bucket_and_all_settings_share_one_compilation(
+    tiny_pair, method
+):
+    texts = ["a", "dog", "a dog"]
+    lengths = {len(tiny_pair.tokenizer.encode(text)) for text in texts}
+    assert len(lengths) == 3 and max(lengths) <= LENGTH_BUCKET
+
+    def decode(text, **changes):
+        settings = {"gamma": 2, "max_gamma": 3, "max_new_tokens": 8} | changes
+        settings = sd.DecodeSettings(**settings)
+        sd.generate(tiny_pair, [text], settings, seed=0, method=method)
+
+    decode(texts[0])
+    sizes = compiled.begin._cache_size(), compiled.run._cache_size()
+    for text in texts:
+        for gamma in range(4):
+            for temperature in (0.0, 0.7):
+                decode(text, gamma=gamma, temperature=temperature, top_p=0.9)
+    assert (compiled.begin._cache_size(), compiled.run._cache_size()) == sizes
+    decode(texts[0], max_new_tokens=9)  # a buffer of another size is another program
+    assert compiled.run._cache_size() == sizes[1] + 1
+
+
+def test_gamma_0_does_not_speculate_and_still_answers(tiny_pair):
+    out = sd.generate(
+        tiny_pair, [SENTENCES[0]], sd.DecodeSettings(gamma=0, max_new_tokens=5), seed=0
+    )
+    assert out.stats.drafted.sum() == 0
+    assert out.lengths[0] == out.stats.target_calls[0]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_text_is_named(tiny_pair, text):
+    with pytest.raises(sd.DataError, match="text 1 is empty"):
+        sd.generate(tiny_pair, ["a dog", text], SETTINGS, seed=0)
+
+
+def test_no_texts_and_a_text_over_the_limit_are_refused(tiny_pair):
+    with pytest.raises(sd.DataError, match="no text"):
+        sd.generate(tiny_pair, [], SETTINGS, seed=0)
+    with pytest.raises(sd.DataError, match="at most 512"):
+        sd.generate(tiny_pair, ["dog " * 600], SETTINGS, seed=0)
+
+
+def test_a_row_that_does_not_speculate_draws_the_same_beside_one_that_does(tiny_pair):
+    def outputs(gamma):
+        settings = sd.DecodeSettings(
+            gamma=gamma, temperature=1.0, max_gamma=None, max_new_tokens=12
+        )
+        texts = [SENTENCES[0]] * len(gamma)
+        return sd.generate(tiny_pair, texts, settings, seed=3).tokens
+
+    np.testing.assert_array_equal(outputs((0,))[0], outputs((0, 3))[0])
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**70, True])
+def test_a_seed_that_would_be_another_one_is_refused(tiny_pair, seed):
+    with pytest.raises(sd.SettingsError, match="seed must be a whole number"):
+        sd.generate(tiny_pair, ["a"], SETTINGS, seed=seed)
+
+
+@pytest.mark.parametrize("row_ids", [[0, 1], [], [2**31], [-1]])
+def test_row_ids_that_do_not_fit_are_refused(tiny_pair, row_ids):
+    with pytest.raises(sd.SettingsError, match="row_ids must be a whole number"):
+        sd.generate(tiny_pair, ["a"], SETTINGS, seed=0, row_ids=row_ids)
+
+
+def test_a_text_in_place_of_a_list_is_refused(tiny_pair):
+    with pytest.raises(sd.DataError, match=r"\[text\] for one"):
+        sd.generate(tiny_pair, "a dog runs", SETTINGS, seed=0)
+
+
+def test_an_unknown_method_is_refused_and_never_plain_decoding_in_silence(tiny_pair):
+    with pytest.raises(sd.SettingsError, match="'beam'"):
+        sd.generate(tiny_pair, ["a dog"], SETTINGS, seed=0, method="beam")
