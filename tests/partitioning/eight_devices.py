@@ -21,8 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax import generate
-from specdec_jax import load_pair
+from specdec_jax import generate, load_pair
 from specdec_jax.checkpoints import weights
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.loop import finish, first_rows
