@@ -14,18 +14,11 @@ from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
+from specdec_jax.decoding.loop import finish, first_rows
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import Speculative
-from specdec_jax.decoding.state import (
-    DecodeResult,
-    LoopState,
-    RowSettings,
-    StepInfo,
-    finish,
-    first_rows,
-)
+from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings, StepInfo
 from specdec_jax.decoding.statistics import DecodeStats, statistics
-from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.models.adapters import EncoderInputs, NoInputs
 from specdec_jax.pair import Pair
@@ -33,6 +26,7 @@ from specdec_jax.partitioning import layouts
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.runtime.validation import check_seed
 from specdec_jax.sampling import row_keys
+from specdec_jax.sampling.keys import seed_key
 from specdec_jax.typing import Array, Params, PyTree
 
 METHODS = ("speculative", "autoregressive")
@@ -194,10 +188,13 @@ def prepare_tokens(
             settings.static_gamma,
             settings.buffer_size,
             EOS_ID,
+            settings.verification_rule,
         )
         params = pair.params
     else:
-        decoder = Autoregressive(pair.target, settings.buffer_size, EOS_ID)
+        decoder = Autoregressive(
+            pair.target, settings.buffer_size, EOS_ID, settings.verification_rule
+        )
         params = pair.params.target
     ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
     if ids.shape != (batch,) or not _whole(ids, 2**31):
@@ -207,7 +204,7 @@ def prepare_tokens(
         )
     check_seed(seed)
     ids = jnp.asarray(ids, jnp.int32)
-    given = (row_keys(jax.random.key(seed), ids), inputs, prompt, rows)
+    given = (row_keys(seed_key(seed), ids), inputs, prompt, rows)
     if pair.partition is not None:
         given = pair.partition.deal(*given)
     keys, inputs, prompt, rows = given
@@ -241,9 +238,7 @@ def _to_go_on_from(encoded: Sequence[Sequence[int]]) -> tuple[NoInputs, Prompt]:
 
 def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:
     """Raises SettingsError if a row may come past the positions of a model."""
-    models = {"target": pair.target}
-    if isinstance(pair.drafter, NeuralDrafter):
-        models["drafter"] = pair.drafter.model
+    models = {"target": pair.target, "drafter": pair.drafter}
     needed = np.asarray(prompt.lengths) + np.asarray(rows.max_new_tokens) - 1
     for side, model in models.items():
         if model.max_length is not None and needed.max() > model.max_length:

@@ -30,7 +30,7 @@ def argmax_after(pair, ids, count):
     tokens = np.zeros((1, 96), np.int32)
     tokens[0, 1 : 1 + len(ids)] = ids
     model, params = pair.target, pair.params.target
-    cache = model.start(params, NoInputs(jnp.ones(1, bool)), 96)
+    cache, _ = model.start(params, NoInputs(jnp.ones(1, bool)), 96)
     logits, _, _ = model.extend(
         params, cache, jnp.asarray(tokens), jnp.zeros(1, jnp.int32)
     )
@@ -86,15 +86,15 @@ def test_drafters_without_a_network_work_beside_a_gpt(gpt_folder, gpt_pair, tmp_
     file = tmp_path / "bigram.safetensors"
     ngram.save(file, fit_ngram(texts, VOCAB_SIZE, 2), gpt_pair.tokenizer)
     base = sd.generate(gpt_pair, TEXTS, SETTINGS, seed=0, method="autoregressive")
-    for drafter in ("copying", f"ngram:{file}"):
+    for drafter in ("prompt_lookup", f"ngram:{file}"):
         pair = sd.load_pair(gpt_folder, drafter=drafter)
         out = sd.generate(pair, TEXTS, SETTINGS, seed=0)
         np.testing.assert_array_equal(out.tokens, base.tokens)
         assert out.stats.drafted.sum() > 0
 
 
-def test_copying_reads_the_prompt_and_the_output(gpt_folder):
-    pair = sd.load_pair(gpt_folder, drafter="copying")
+def test_prompt_lookup_reads_the_prompt_and_the_output(gpt_folder):
+    pair = sd.load_pair(gpt_folder, drafter="prompt_lookup")
     assert pair.drafter.source is None
     out = sd.generate(pair, TEXTS, SETTINGS, seed=0)
     for row, ids in enumerate(encode(pair, TEXTS)):

@@ -228,7 +228,7 @@ class TaskRun:
             ),
             "rows": len(done),
             **{name: count.item() for name, count in counts.items()},
-            "tokens_per_call": float(DecodeStats(**counts).tokens_per_call),
+            "tokens_per_call": float(DecodeStats(**counts).tokens_per_target_call),
             **self._identity(),
             **environment(),
         }

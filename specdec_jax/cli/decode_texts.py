@@ -148,7 +148,7 @@ class DecodeRun:
         stats = DecodeStats.pooled(totals)
         line = (
             f"\n{stats.tokens} tokens in {stats.target_calls} target runs: "
-            f"{stats.tokens_per_call:.2f} tokens a run"
+            f"{stats.tokens_per_target_call:.2f} tokens a run"
         )
         if stats.beta_count:
             line += (

@@ -244,7 +244,7 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
         "alpha": alpha,
         "alpha_interval": interval,
         "alpha_counted": counted,
-        "tokens_per_target_run": float(stats.tokens_per_call),
+        "tokens_per_target_run": float(stats.tokens_per_target_call),
         "guesses_per_target_run": float(stats.drafted / stats.target_calls),
         "c": c,
         "c_spread": _spread(costs.c(gamma)),

@@ -162,14 +162,22 @@ def test_without_a_single_guess_alpha_is_0(pair_folder, tiny_pair, tmp_path):
     drafter = PromptLookupDrafter(VOCAB_SIZE, 56, min_match=8)
     pair = dataclasses.replace(tiny_pair, drafter=drafter)
     first, second = run(pair, tmp_path / "alpha.jsonl", config)
-    assert (first["alpha"], first["guessed"], first["drafter"]) == (0, 0, "copying")
+    assert (first["alpha"], first["guessed"], first["drafter"]) == (
+        0,
+        0,
+        "prompt_lookup",
+    )
     assert first["alpha_interval"] == (0.0, 1.0)
     assert first["tokens_per_run"] == [1.0, 1.0]
     assert second["alpha"] == 0 and json.dumps(first, allow_nan=False)
 
 
 def test_drafters_have_names(tiny_pair):
-    names = {"uniform": "uniform", "repeat_last": "repeat_last", "copying": "copying"}
+    names = {
+        "uniform": "uniform",
+        "repeat_last": "repeat_last",
+        "prompt_lookup": "prompt_lookup",
+    }
     for made, name in names.items():
         drafter = sd.pair.BY_RULE[made](VOCAB_SIZE, 56)
         pair = dataclasses.replace(tiny_pair, drafter=drafter)

@@ -14,7 +14,7 @@ SLOTS = 32
 
 @functools.partial(jax.jit, static_argnums=0)
 def _start(model, params, inputs):
-    return model.start(params, inputs, SLOTS)
+    return model.start(params, inputs, SLOTS)[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)
