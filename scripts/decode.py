@@ -11,8 +11,7 @@ import sys
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import DecodeSettings, SettingsError, load_pair
-from specdec_jax import display as trace
+from specdec_jax import DecodeSettings, SettingsError, display, load_pair
 from specdec_jax.cli import gin_bindings, process_flags
 from specdec_jax.cli.arguments import only_flags
 from specdec_jax.cli.decode_task import TaskRun
@@ -111,7 +110,7 @@ def main(argv):
     if records is not None:
         gin_bindings.save_operative_config(records.path)
     if _SVG.value:
-        trace.save_svg(console, _SVG.value)
+        display.save_svg(console, _SVG.value)
 
 
 if __name__ == "__main__":

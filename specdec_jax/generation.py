@@ -1,12 +1,14 @@
 """Text in, text out: the package's front door."""
 
 import dataclasses
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax import display
 from specdec_jax.data import batching
 from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
 from specdec_jax.decoding import compiled
@@ -30,9 +32,10 @@ from specdec_jax.typing import Array, Params, PyTree
 METHODS = ("speculative", "autoregressive")
 MAX_INPUT_TOKENS = 512
 LENGTH_BUCKET = 8  # inputs are padded to a multiple
+SHOWN_ROWS = 8  # of a result, where it is shown unasked
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Generated:
     """What `generate` gives back, in the order of its texts.
 
@@ -42,6 +45,7 @@ class Generated:
       lengths: [B].
       stats: counts of each row: `target_calls`, `acceptance_rate`, ...
       infos: what each step did, [steps, B, ...]; a trace is drawn from it.
+      piece: the text of one id, as a trace shows it.
     """
 
     texts: list[str]
@@ -49,6 +53,41 @@ class Generated:
     lengths: np.ndarray
     stats: DecodeStats
     infos: StepInfo
+    piece: Callable[[int], str]
+
+    def show(self, row: int | None = None) -> None:
+        """Shows the trace of a row, or of all: a line for each target call.
+
+        In colour in a terminal or a notebook; with marks where there is no colour.
+        """
+        rows = range(len(self.texts)) if row is None else [row]
+        traces = [(self.texts[i], display.steps(self.infos, i)) for i in rows]
+        display.show(traces, self.piece)
+
+    def __repr__(self) -> str:
+        """A line for each row; of many rows the first."""
+        rows = [self._summary(i) for i in range(min(len(self.texts), SHOWN_ROWS))]
+        more = len(self.texts) - len(rows)
+        rows += [f"... and {more} more"] if more else []
+        return "\n".join(rows)
+
+    def _repr_html_(self) -> str:
+        """The traces, as a notebook shows them; of many rows the first."""
+        rows = range(min(len(self.texts), SHOWN_ROWS))
+        return "".join(
+            display.as_html(display.steps(self.infos, i), self.piece, self._summary(i))
+            for i in rows
+        )
+
+    def _summary(self, row: int) -> str:
+        counts = self.stats.row(row)
+        summary = (
+            f"{textwrap.shorten(self.texts[row], 60, placeholder=' ...')!r}: "
+            f"{counts['tokens']} tokens in {counts['target_calls']} target calls"
+        )
+        if counts["beta_count"]:
+            summary += f", acceptance rate {self.stats.acceptance_rate[row]:.2f}"
+        return summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,6 +303,7 @@ def collect(pair: Pair, result: DecodeResult) -> Generated:
         lengths=lengths,
         stats=statistics(result),
         infos=jax.tree.map(lambda x: np.asarray(x)[:steps], result.infos),
+        piece=pair.tokenizer.piece,
     )
 
 

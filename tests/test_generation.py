@@ -1,9 +1,13 @@
+import dataclasses
+
+import jax
 import numpy as np
 import pytest
 
 import specdec_jax as sd
 from specdec_jax.decoding import compiled
-from specdec_jax.generation import LENGTH_BUCKET
+from specdec_jax.decoding.statistics import DecodeStats
+from specdec_jax.generation import LENGTH_BUCKET, SHOWN_ROWS
 from tests.tiny_pairs import SENTENCES
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=16)
@@ -106,3 +110,39 @@ def test_a_text_in_place_of_a_list_is_refused(tiny_pair):
 def test_an_unknown_method_is_refused_and_never_plain_decoding_in_silence(tiny_pair):
     with pytest.raises(sd.SettingsError, match="'beam'"):
         sd.generate(tiny_pair, ["a dog"], SETTINGS, seed=0, method="beam")
+
+
+def test_a_result_is_shown_in_a_line_a_row_and_without_its_arrays(tiny_pair):
+    out = sd.generate(tiny_pair, list(SENTENCES[:2]), SETTINGS, seed=0)
+    first, second = repr(out).splitlines()
+    assert f"{out.lengths[0]} tokens in {out.stats.target_calls[0]} target" in first
+    assert f"acceptance rate {out.stats.acceptance_rate[1]:.2f}" in second
+    assert "array" not in repr(out)
+    many = dataclasses.replace(out, texts=out.texts * 8)
+    many = dataclasses.replace(
+        many,
+        stats=DecodeStats.stacked([out.stats] * 8),
+        infos=jax.tree.map(lambda x: np.concatenate([x] * 8, axis=1), out.infos),
+    )
+    *rows, more = repr(many).splitlines()
+    assert len(rows) == SHOWN_ROWS and more == "... and 8 more"
+    assert many._repr_html_().count("target calls") == SHOWN_ROWS
+
+
+def test_the_baseline_has_no_acceptance_rate_to_show(tiny_pair):
+    out = sd.generate(
+        tiny_pair, [SENTENCES[0]], SETTINGS, seed=0, method="autoregressive"
+    )
+    assert "acceptance" not in repr(out)
+
+
+def test_show_prints_the_trace_of_one_row_or_of_all(tiny_pair, capsys):
+    out = sd.generate(tiny_pair, list(SENTENCES[:2]), SETTINGS, seed=0)
+    out.show()
+    printed = capsys.readouterr().out
+    assert all(" ".join(text.split()) in printed for text in out.texts)
+    assert printed.count("(+the target's own)") == 2
+    out.show(row=1)
+    printed = capsys.readouterr().out
+    calls = int(out.stats.target_calls[1])
+    assert f"\n{calls:3d} " in printed and f"\n{calls + 1:3d} " not in printed

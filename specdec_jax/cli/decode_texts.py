@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import jax
 from rich.console import Console
 
-from specdec_jax import display as trace
+from specdec_jax import display
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError
@@ -140,13 +140,9 @@ class DecodeRun:
         if format == "text":
             self.console.out(out.texts[0], highlight=False)
             return
-        color = self.console.color_system is not None
-        lines = trace.trace(out.infos, 0)
-        self.console.print(f"\n{text}\n{out.texts[0]}", style="bold", markup=False)
-        self.console.print(
-            trace.render(lines, self.pair.tokenizer.piece, color), end=""
-        )
-        self.console.print(trace.legend(color))
+        heading = f"\n{text}\n{out.texts[0]}"
+        lines = display.steps(out.infos, 0)
+        display.print_trace(self.console, lines, out.piece, heading)
 
     def _summarize(self, totals, seconds: float, baseline: float) -> None:
         stats = DecodeStats.pooled(totals)
