@@ -21,7 +21,8 @@ from specdec_jax.experiments.measure.distributions import (
     drafter_model,
     score,
 )
-from specdec_jax.generation import Job, collect, prepare
+from specdec_jax.generation import collect
+from specdec_jax.job import Job, prepare
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import Use, uniforms
 from specdec_jax.typing import Any
