@@ -81,15 +81,28 @@ class Checkpoint:
           CheckpointError: a tensor is missing, misshapen, not one of the
             configuration's, not of finite real numbers, or cannot be read.
         """
-        expected = parameter_shapes(self.config)
-        self._check_names(set(expected))
-        self._check_tensors(expected)
+        expected = self.check()
         parts = packed_parts(expected) if packed else {n: (n,) for n in expected}
         flat = {}
         for name, members in parts.items():
             tensor = _stacked([self._named_in_errors(member) for member in members])
             flat[name] = _read(name, tensor, jnp.dtype(dtype), place)
         return traverse_util.unflatten_dict(flat, sep="/")
+
+    def check(self) -> dict[str, tuple[int, ...]]:
+        """Checks all that can be without reading a tensor.
+
+        Returns:
+          The shapes of the parameters, by name.
+
+        Raises:
+          CheckpointError: a tensor is missing, misshapen, of a type that is not one of
+            weights, or not one of the configuration's.
+        """
+        expected = parameter_shapes(self.config)
+        self._check_names(set(expected))
+        self._check_tensors(expected)
+        return expected
 
     def _check_tensors(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         for name, shape in expected.items():

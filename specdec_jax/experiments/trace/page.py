@@ -5,7 +5,7 @@ import json
 import string
 from collections.abc import Sequence
 
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 from specdec_jax.typing import Any
 
 TEMPLATE = ASSETS / "trace_page.html"
