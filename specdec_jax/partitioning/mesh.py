@@ -67,7 +67,7 @@ def choose_mesh(
 def make_mesh(shape: Shape, devices: Sequence[jax.Device]) -> Mesh:
     """A mesh of these devices, neighbours on `model` being near each other.
 
-    Devices that are no grid of their own, as three of a host's four, are taken in order.
+    Devices that are no grid of their own, as three of a host's four, keep their order.
     """
     try:
         grid = mesh_utils.create_device_mesh(shape, list(devices))
