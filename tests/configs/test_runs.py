@@ -85,17 +85,20 @@ def load_model_abstractly(monkeypatch):
     tokenizer = Tokenizer(ASSETS / "demo_ende" / "spiece.model")
 
     class OpenModel(loading.OpenModel):
+        def __init__(self, sizes):  # no checkpoint
+            config = dataclasses.replace(sizes, packed=True, dtype="bfloat16")
+            vars(self).update(config=config, tokenizer=tokenizer, sizes=sizes)
+
         def read(self, mesh=None, sharded=True):
             assert mesh is None
-            params = random_params(self.checkpoint, jax.random.key(0))
+            params = random_params(self.sizes, jax.random.key(0))
             params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
             model = language_model(self.config)
             return loading.Model(self.config, model, pack(params), tokenizer)
 
     def open_model(path, dtype, vocabulary, config):
         asked.append((path, vocabulary))
-        sizes = dataclasses.replace(config, packed=True, dtype="bfloat16")
-        return OpenModel(config, tokenizer, sizes)
+        return OpenModel(config)
 
     monkeypatch.setattr(loading, "open_model", open_model)
     return asked

@@ -15,6 +15,7 @@ from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import compile as ahead
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import roofline, topology
+from specdec_jax.partitioning.description import Decode
 from specdec_jax.partitioning.hlo import Program, kind_of
 from specdec_jax.runtime.records import environment
 from specdec_jax.sampling import theory
@@ -45,13 +46,13 @@ class AOTRun:
     mesh: Any = "auto"
     shard_drafter: bool = False
 
-    def decode(self, devices: Sequence) -> ahead.Decode:
+    def decode(self, devices: Sequence) -> Decode:
         """The decode that is compiled."""
         if self.settings.static_gamma < 1:
             raise SettingsError(
                 "gamma must be at least 1 to compile a loop that drafts"
             )
-        return ahead.Decode(
+        return Decode(
             target=self.target,
             drafter=self.drafter,
             gamma=self.settings.static_gamma,
@@ -107,7 +108,7 @@ class AOTRun:
             }
         yield {"what": "environment", **environment()}
 
-    def walltime(self, decode: ahead.Decode, chip: topology.Chip) -> dict[str, Any]:
+    def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
         """c and v of the run's gamma and of 3, with alpha of the paper's row."""
         steps = []
         for gamma in sorted({decode.gamma, 3}, reverse=True):
@@ -128,7 +129,7 @@ class AOTRun:
         }
 
     def table_2_line(
-        self, line: paper.Line, decode: ahead.Decode, chip: topology.Chip
+        self, line: paper.Line, decode: Decode, chip: topology.Chip
     ) -> dict[str, Any]:
         """A row of the paper's Table 2, with c and v of the roofline."""
         decode = dataclasses.replace(
@@ -152,7 +153,7 @@ class AOTRun:
         }
 
 
-def model_costs(decode: ahead.Decode, chip: topology.Chip) -> tuple[float, float]:
+def model_costs(decode: Decode, chip: topology.Chip) -> tuple[float, float]:
     """c and v, of the least times."""
     target, verify, draft = (
         roofline.step_cost(decode, name).seconds(chip) for name in STEPS
