@@ -1,4 +1,4 @@
-"""The One Billion Word benchmark as a task: texts that a decoder-only model continues."""
+"""The One Billion Word benchmark as a task for decoder-only models."""
 
 from specdec_jax.data.tasks import TextTask, register_task, seqio_and_tensorflow
 from specdec_jax.errors import SettingsError

@@ -102,7 +102,7 @@ class Tokenizer:
         return [*self._pieces.encode(text), self.eos_id]
 
     def decode(self, tokens: Iterable[int | np.integer]) -> str:
-        """The string that ids spell, up to the first EOS; ids without a piece are left out."""
+        """The string of ids, up to the first EOS; ids without a piece are left out."""
         kept = []
         for token in map(int, tokens):
             if token == self.eos_id:
