@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.data import batching
-from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
+from specdec_jax.data.tokenizer import SpecialIds
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
@@ -119,7 +119,9 @@ def prepare_tokens(
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
     rows = settings.rows(batch)
-    inputs, prompt = (_to_go_on_from if pair.decoder_only else _to_answer)(encoded)
+    inputs, prompt = (_to_go_on_from if pair.decoder_only else _to_answer)(
+        encoded, pair.tokenizer.special_ids
+    )
     _check_positions(pair, prompt, rows)
     if method == "speculative" and settings.static_gamma > 0:
         decoder = Speculative(
@@ -127,13 +129,16 @@ def prepare_tokens(
             pair.drafter,
             settings.static_gamma,
             settings.buffer_size,
-            EOS_ID,
+            pair.tokenizer.eos_id,
             settings.verification_rule,
         )
         params = pair.params
     else:
         decoder = Autoregressive(
-            pair.target, settings.buffer_size, EOS_ID, settings.verification_rule
+            pair.target,
+            settings.buffer_size,
+            pair.tokenizer.eos_id,
+            settings.verification_rule,
         )
         params = pair.params.target
     ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
@@ -150,26 +155,30 @@ def prepare_tokens(
     return Job(decoder, keys, params, inputs, prompt, rows, batch, pair.partition)
 
 
-def _to_answer(encoded: Sequence[Sequence[int]]) -> tuple[EncoderInputs, Prompt]:
+def _to_answer(
+    encoded: Sequence[Sequence[int]], special_ids: SpecialIds
+) -> tuple[EncoderInputs, Prompt]:
     """An encoder-decoder reads its inputs, and begins with the start token."""
     batch = len(encoded)
     width = batching.bucketed(max(map(len, encoded)), INPUT_BUCKET)
     inputs = EncoderInputs(
-        tokens=jnp.asarray(batching.pad(encoded, width)),
+        tokens=jnp.asarray(batching.pad(encoded, width, special_ids.pad_id)),
         mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),
     )
-    start = jnp.full((batch, 1), PAD_ID, jnp.int32)
+    start = jnp.full((batch, 1), special_ids.start_id, jnp.int32)
     return inputs, Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
 
 
-def _to_go_on_from(encoded: Sequence[Sequence[int]]) -> tuple[NoInputs, Prompt]:
+def _to_go_on_from(
+    encoded: Sequence[Sequence[int]], special_ids: SpecialIds
+) -> tuple[NoInputs, Prompt]:
     """A decoder-only model's inputs come after the start token, of unlike lengths."""
     batch = len(encoded)
-    started = [[PAD_ID, *tokens] for tokens in encoded]
+    started = [[special_ids.start_id, *tokens] for tokens in encoded]
     lengths = [len(tokens) for tokens in started]
     width = batching.bucketed(max(lengths), INPUT_BUCKET)
     prompt = Prompt(
-        tokens=jnp.asarray(batching.pad(started, width)),
+        tokens=jnp.asarray(batching.pad(started, width, special_ids.pad_id)),
         lengths=jnp.asarray(lengths, jnp.int32),
     )
     return NoInputs(rows=jnp.ones(batch, bool)), prompt
