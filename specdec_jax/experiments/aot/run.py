@@ -1,4 +1,4 @@
-"""What a run would take on a TPU that is not there: the compiler's facts, and a model.
+"""The cost of a decode on a TPU that is not there: compiler's facts, and a roofline.
 
 Every record says which of the two it is. Facts are read from what libtpu compiled.
 Times are of `partitioning.roofline`, a floor from published peaks.
@@ -67,7 +67,7 @@ class AOTRun:
     def __call__(
         self, kind: str, chips: int, programs: Sequence[str] = ahead.PROGRAMS
     ) -> Iterator[dict[str, Any]]:
-        """Yields a record for each program, each step, and each line of Table 2.
+        """Yields a record for each program, each step, and each row of Table 2.
 
         Args:
           kind, chips: as in `topology.describe`.
@@ -109,7 +109,7 @@ class AOTRun:
         yield {"what": "environment", **environment()}
 
     def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
-        """c and v of the run's gamma and of 3, with alpha of the paper's line."""
+        """c and v of the run's gamma and of 3, with alpha of the paper's row."""
         steps = []
         for gamma in sorted({decode.gamma, 3}, reverse=True):
             c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
@@ -131,7 +131,7 @@ class AOTRun:
     def table_2_line(
         self, line: paper.Line, decode: Decode, chip: topology.Chip
     ) -> dict[str, Any]:
-        """A line of the paper's Table 2, with c and v of the model."""
+        """A row of the paper's Table 2, with c and v of the roofline."""
         decode = dataclasses.replace(
             decode,
             target=paper.t5_1_1("xxl"),
@@ -215,20 +215,20 @@ def why(line: paper.Line, c: float, predicted: float) -> str:
         tokens = theory.expected_tokens(line.alpha, line.gamma)
         place = "above" if line.measured > tokens else "near"
         return (
-            f"The paper's clock is {place} the {tokens:.2f} tokens a run that alpha "
-            "gives if drafting is free: guesses are not equally likely to stand at "
-            "all places, as Theorem 3.8 assumes, or a step of the paper's baseline "
-            "took longer than a target run of its loop."
+            f"The paper's measurement is {place} the {tokens:.2f} tokens per target "
+            "call that alpha gives if drafting costs nothing: the acceptance rate is "
+            "not the same at all positions, as Theorem 3.8 assumes, or a step of the "
+            "paper's baseline took longer than a target call of its loop."
         )
     with_its_c = theory.speedup(line.alpha, line.gamma, line.c)
     cause = (
-        f"The paper's drafter took c = {line.c:g} and the floor is {c:.3f}: small "
-        f"products do not reach the peak bandwidth. With its c, Theorem 3.8 gives "
-        f"{with_its_c:.2f}"
+        f"The paper measured c = {line.c:g} and the lower bound is {c:.3f}: small "
+        "matrix products do not reach the peak bandwidth. With its c, Theorem 3.8 "
+        f"gives {with_its_c:.2f}"
     )
     if with_its_c / line.measured - 1 <= FAR:
         return f"{cause}."
     return (
-        f"{cause}, still above its clock: the rest is what its loop took besides "
-        "model runs."
+        f"{cause}, still above its measurement: the rest is the time of its loop "
+        "outside of model calls."
     )

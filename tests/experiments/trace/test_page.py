@@ -65,9 +65,9 @@ def test_each_token_is_a_button_with_its_fate_and_its_numbers():
     ]
     tokens = [token for line in trace["lines"] for token in line["tokens"]]
     assert embedded(page) == tokens
-    assert '<span class="before"> Ein &lt;b&gt;Hund</span>' in page
+    assert '<bdi dir="ltr"> Ein &lt;b&gt;Hund</bdi>' in page
     assert "A &lt;dog&gt; runs!" in page
-    assert "5 tokens in 2 runs of the target" in page
+    assert "5 tokens in 2 target calls" in page
 
 
 def test_a_piece_cannot_end_the_script_that_holds_it():
@@ -88,8 +88,12 @@ def test_the_page_needs_nothing_besides_itself():
 @pytest.mark.parametrize(
     ("token", "event", "words"),
     [
-        (0, "pointerenter", ["“Ein”: accepted", "stood", "ratio p/q", "1.25", "0.3"]),
-        (1, "pointerenter", ["“Mann”: rejected", "did not stand", "0.167", "0.9"]),
+        (
+            0,
+            "pointerenter",
+            ["“Ein”: accepted", "is below p/q", "ratio p/q", "1.25", "0.3"],
+        ),
+        (1, "pointerenter", ["“Mann”: rejected", "is not below p/q", "0.167", "0.9"]),
         (2, "focus", ["“<b>Hund”: correction", "norm(max(0, p − q))", "0.8", "0.6"]),
         (5, "click", ["“</s>”: bonus", "u from p", "–", "0.25"]),
     ],
@@ -121,3 +125,8 @@ def test_the_page_fits_into_another_page_whole():
     (page,) = re.findall(r'srcdoc="([^"]*)"', frame)
     assert html.unescape(page) == trace_page(records.trace())
     assert frame.startswith("<div><iframe ") and 'height="300"' in frame
+
+
+def test_one_target_call_is_in_the_singular():
+    trace = records.trace()
+    assert "in 1 target call (" in trace_page(trace | {"lines": trace["lines"][:1]})
