@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from specdec_jax.checkpoints.weights import parameter_shapes, stacked_shape
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.loop import slots_needed
@@ -22,7 +21,7 @@ from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.models.adapters import EncoderInputs, t5_language_model, widened
 from specdec_jax.models.cache import AXES, KeyValues
-from specdec_jax.models.packing import packed_parts
+from specdec_jax.models.parameters import packed_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh
@@ -206,14 +205,3 @@ def state_of(decode: Decode, name: str) -> PyTree:
 
 def _at(x: jax.ShapeDtypeStruct, place: jax.sharding.Sharding):
     return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)
-
-
-def packed_shapes(config: T5Config) -> dict[str, tuple[int, ...]]:
-    """The shape of every packed parameter, by its path joined by "/"."""
-    shapes = parameter_shapes(config)
-    return {
-        name: shapes[parts[0]]
-        if len(parts) == 1
-        else stacked_shape(shapes[parts[0]], len(parts))
-        for name, parts in packed_parts(shapes).items()
-    }
