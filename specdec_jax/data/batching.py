@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specdec_jax.data.tokenizer import PAD_ID
 from specdec_jax.errors import DataError
 from specdec_jax.typing import Array, Bool, Float32, Int32, record
 
@@ -31,10 +30,13 @@ class Seq2SeqBatch:
 
 
 def pad(
-    rows: Sequence[Sequence[int]], length: int, batch: int | None = None
+    rows: Sequence[Sequence[int]],
+    length: int,
+    pad_id: int = 0,
+    batch: int | None = None,
 ) -> np.ndarray:
-    """Rows of ids as one int32 array [batch, length], filled up with padding."""
-    padded = np.full((batch or len(rows), length), PAD_ID, np.int32)
+    """Rows of ids as one int32 array [batch, length], filled up with `pad_id`."""
+    padded = np.full((batch or len(rows), length), pad_id, np.int32)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row
     return padded
@@ -56,9 +58,9 @@ def seq2seq_batch(pairs: Sequence[Pair], length: int, batch: int) -> Seq2SeqBatc
     """Pairs of ids as one batch [batch, length] of both sides."""
     sources = [source for source, _ in pairs]
     targets = [target for _, target in pairs]
-    decoder_targets = pad(targets, length, batch)
+    decoder_targets = pad(targets, length, batch=batch)
     return Seq2SeqBatch(
-        encoder_tokens=pad(sources, length, batch),
+        encoder_tokens=pad(sources, length, batch=batch),
         encoder_mask=lengths_mask(sources, length, batch),
         decoder_inputs=np.pad(decoder_targets, ((0, 0), (1, 0)))[:, :-1],
         decoder_targets=decoder_targets,

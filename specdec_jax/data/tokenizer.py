@@ -17,7 +17,21 @@ EOS_ID = 1
 TOKENIZER_FILE = "spiece.model"  # as T5's are named
 
 
-class Tokenizer:
+class SpecialIds:
+    """The ids that decoding needs of a tokenizer: those of T5, unless it has others.
+
+    Attributes:
+      start_id: what a decoder starts from.
+      eos_id: ends a row.
+      pad_id: fills up rows.
+    """
+
+    start_id: int = PAD_ID
+    eos_id: int = EOS_ID
+    pad_id: int = PAD_ID
+
+
+class Tokenizer(SpecialIds):
     """Text to ids and back: pad 0, EOS 1, unknown 2, as T5 has them.
 
     Attributes:

@@ -12,7 +12,8 @@ from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.settings import DecodeSettings
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.inputs import EncoderInputs
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.sampling import row_keys
 from specdec_jax.typing import Params
@@ -41,7 +42,7 @@ def translate(
       seed: of the draws.
       max_new_tokens: of each output.
     """
-    decoder = Autoregressive(t5_language_model(config), max_new_tokens, EOS_ID)
+    decoder = Autoregressive(language_model(config), max_new_tokens, EOS_ID)
     temperatures = np.broadcast_to(np.asarray(temperatures, float), len(sources))
     ids = np.arange(len(sources)) if row_ids is None else np.asarray(row_ids)
     outputs: list = [None] * len(sources)

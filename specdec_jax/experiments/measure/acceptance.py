@@ -165,7 +165,7 @@ def along_outputs(
         pair.params,
         job.inputs,
         job.prompt,
-        jnp.asarray(batching.pad(outputs, width, rows)),
+        jnp.asarray(batching.pad(outputs, width, batch=rows)),
         job.rows.warp,
         jnp.asarray(leniences, jnp.float32),
     )
