@@ -149,7 +149,7 @@ def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
 
 def test_reading_the_modules_imports_neither_seqio_nor_tensorflow():
     program = (
-        "import sys; from specdec_jax import gin_bindings; "
+        "import sys; from specdec_jax.cli import gin_bindings; "
         "gin_bindings.register(); "
         "print({'seqio', 'tensorflow'} & sys.modules.keys())"
     )
