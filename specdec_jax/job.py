@@ -115,7 +115,7 @@ def prepare_tokens(
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
     rows = settings.rows(batch)
-    inputs, prompt = pair.config.batch(encoded, pair.tokenizer)
+    inputs, prompt = pair.config.batch(encoded, pair.tokenizer.special_ids)
     _check_positions(pair, prompt, rows)
     if method == "speculative" and settings.static_gamma > 0:
         decoder = Speculative(

@@ -110,7 +110,7 @@ class Pair:
 
     def check_drafter(self) -> None:
         """Raises PairError unless the drafter keeps to the contract."""
-        inputs, prompt = self.config.batch([[2, 3, 2], [3]], self.tokenizer)
+        inputs, prompt = self.config.batch([[2, 3, 2], [3]], self.tokenizer.special_ids)
         params = self.params
         check_drafter(
             self.drafter, params.drafter, self.target, params.target, inputs, prompt

@@ -59,7 +59,8 @@ def find_tokenizer(
       given: the SentencePiece model's file, if it is elsewhere.
 
     Raises:
-      CheckpointError: there is none, or it does not fit the checkpoint's vocabulary.
+      CheckpointError: there is none, or it does not fit the checkpoint's vocabulary,
+        or has other special ids than the checkpoint says.
     """
     file = given or _tokenizer_file(os.fspath(path))
     tokenizer = Tokenizer(file)
@@ -74,6 +75,12 @@ def find_tokenizer(
             f"{file} has {pieces} pieces and {checkpoint.path} has a vocabulary of "
             f"{config.vocab_size}"
         )
+    for name, (said, stored_name) in checkpoint.special_ids.items():
+        found = getattr(tokenizer, name)
+        if said != found:
+            raise CheckpointError(
+                f"{checkpoint.path} says {stored_name} {said} and {file} has {found}"
+            )
     return Tokenizer(file, extra)
 
 
@@ -107,12 +114,18 @@ def convert(
     pieces = find_tokenizer(checkpoint, source, tokenizer)
     config = dataclasses.replace(checkpoint.config, vocab_size=pieces.vocab_size)
     destination = Path(destination)
-    written = WRITERS[format](destination, config, checkpoint.load(dtype), dtype)
+    written = WRITERS[format](
+        destination, config, checkpoint.load(dtype), dtype, pieces.special_ids
+    )
     (destination / TOKENIZER_FILE).write_bytes(read_file(pieces.path))
     return written or destination
 
 
-def _save_t5x(folder, config, params, dtype):
+def _save_native(folder, config, params, dtype, special_ids):
+    native.save(folder, config, params, dtype)  # the tokenizer tells the special ids
+
+
+def _save_t5x(folder, config, params, dtype, special_ids):
     """T5X's step has no configuration: names and shapes must tell it when it is read.
 
     Raises:
@@ -128,9 +141,9 @@ def _save_t5x(folder, config, params, dtype):
     return t5x.save(folder, params, dtype=dtype)
 
 
-WRITERS = {"native": native.save, "huggingface": huggingface.save, "t5x": _save_t5x}
+WRITERS = {"native": _save_native, "huggingface": huggingface.save, "t5x": _save_t5x}
 HOLDS = {  # the families that a format has a place for
-    "native": tuple(native.FORMATS[name].family for name in native.FORMATS),
+    "native": tuple(family.family for family in native.FORMATS.values()),
     "huggingface": (huggingface.FAMILY,),
     "t5x": (t5x.FAMILY,),
 }

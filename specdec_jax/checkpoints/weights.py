@@ -52,6 +52,8 @@ class Checkpoint:
         `vocab_size = padded_vocab_size`.
       tensors: by the parameter's path, joined by "/".
       stored_name: how the format itself names a tensor, for error messages.
+      special_ids: those that the folder says, with the format's own name for each:
+        {"eos_id": (1, "eos_token_id")}. They must be the tokenizer's.
     """
 
     path: str
@@ -59,6 +61,7 @@ class Checkpoint:
     config: ModelConfig
     tensors: Mapping[str, Tensor]
     stored_name: Callable[[str], str] = lambda name: name
+    special_ids: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
 
     def load(
         self,

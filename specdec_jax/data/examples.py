@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from specdec_jax.data.tokenizer import EOS_ID
 from specdec_jax.errors import SettingsError
 from specdec_jax.typing import Any
 
@@ -80,9 +79,15 @@ class TokenPairs(Sequence):
 
 
 def decode_batches(
-    examples: Sequence[Example], batch_size: int, start: int = 0
+    examples: Sequence[Example], batch_size: int, eos_id: int, start: int = 0
 ) -> Iterator[DecodeBatch]:
     """Examples from place `start` on, in order, in batches of one size.
+
+    Args:
+      examples: the rows.
+      batch_size: B.
+      eos_id: of the tokenizer.
+      start: the place of the first row that is wanted.
 
     Raises:
       SettingsError: the size is below 1.
@@ -94,7 +99,7 @@ def decode_batches(
         padding = batch_size - len(rows)
         yield DecodeBatch(
             examples=rows,
-            inputs=[row.inputs for row in rows] + [[EOS_ID]] * padding,
+            inputs=[row.inputs for row in rows] + [[eos_id]] * padding,
             row_ids=[row.index for row in rows] + [0] * padding,
             is_padding=np.arange(batch_size) >= len(rows),
         )

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from specdec_jax.data.tokenizer import SpecialIds
+from specdec_jax.data.tokenizer import T5_IDS
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.decoding.loop import slots_needed
@@ -30,8 +30,6 @@ from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.sampling import row_keys
 from specdec_jax.sampling.keys import seed_key
 from specdec_jax.typing import Any, PyTree
-
-IDS = SpecialIds()  # of no consequence to what is compiled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +107,8 @@ class Decode:
         settings = DecodeSettings(gamma=self.gamma, max_new_tokens=self.max_new_tokens)
 
         def make():
-            rows = [[IDS.pad_id] * self.source] * batch
-            inputs, prompt = self.target.batch(rows, IDS)
+            rows = [[T5_IDS.pad_id] * self.source] * batch
+            inputs, prompt = self.target.batch(rows, T5_IDS)
             return Rows(
                 keys=row_keys(seed_key(0), jnp.arange(batch)),
                 inputs=inputs,
@@ -130,14 +128,14 @@ class Decode:
         target, drafter = self.sides.target.model, self.sides.drafter.model
         if name in ("target step", "draft step"):
             model = target if name == "target step" else drafter
-            return Autoregressive(model, self.max_new_tokens, IDS.eos_id)
+            return Autoregressive(model, self.max_new_tokens, T5_IDS.eos_id)
         free = ConstantDrafter(target.vocab_size, target.padded_vocab_size)
         return Speculative(
             target,
             free if name == "verify step" else NeuralDrafter(drafter),
             self.gamma,
             self.max_new_tokens,
-            IDS.eos_id,
+            T5_IDS.eos_id,
         )
 
     def params(self, name: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jax
 
-from specdec_jax.data.batching import Pair
+from specdec_jax.data.batching import TokenPair
 from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.text import read_lines
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenizer
@@ -39,7 +39,7 @@ class WholeTexts(Sequence):
     Millions of pairs stay as they are; one is joined when it is asked for.
     """
 
-    def __init__(self, pairs: Sequence[Pair]):
+    def __init__(self, pairs: Sequence[TokenPair]):
         self._pairs = pairs
 
     def __len__(self) -> int:
@@ -118,5 +118,5 @@ def _tokenizer(
     return Tokenizer(file)
 
 
-def _encode(tokenizer: Tokenizer, lines: Sequence[str]) -> list[Pair]:
+def _encode(tokenizer: Tokenizer, lines: Sequence[str]) -> list[TokenPair]:
     return [([], tokenizer.encode(line)) for line in lines]

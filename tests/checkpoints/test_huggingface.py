@@ -147,10 +147,9 @@ def test_a_wrong_tensor_is_named(folder, change, words):
         ({"feed_forward_proj": "gated-silu"}, "feed_forward_proj 'gated-silu'"),
         ({"d_ff": 99}, r"has shape \[16, 24\] and the configuration asks for \[16, 99"),
         ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon 1e-05; only 1e-06"),
-        ({"decoder_start_token_id": 2}, "decoder_start_token_id 2; only 0"),
-        ({"eos_token_id": 2}, "eos_token_id 2; only 1"),
-        ({"eos_token_id": [1, 2]}, r"eos_token_id \[1, 2\]; only 1"),
-        ({"pad_token_id": -1}, "pad_token_id -1; only 0"),
+        ({"eos_token_id": [1, 2]}, r"eos_token_id \[1, 2\]; it must be one id"),
+        ({"pad_token_id": "0"}, "pad_token_id '0'; it must be one id"),
+        ({"pad_token_id": False}, "pad_token_id False; it must be one id"),
         (
             {"relative_attention_max_distance": 0},
             "relative_attention_max_distance must be an integer, at least 1, not 0",

@@ -54,10 +54,8 @@ def test_packed_shapes_are_those_of_packed_parameters(config):
 
 @every_config
 def test_a_batch_is_what_the_network_takes_with_the_tokenizers_own_ids(config):
-    class Ids(SpecialIds):
-        start_id, pad_id = 7, 3
-
-    inputs, prompt = config.batch([[5, 6], [9]], Ids())
+    ids = SpecialIds(start_id=7, eos_id=1, pad_id=3)
+    inputs, prompt = config.batch([[5, 6], [9]], ids)
     model = language_model(config)
     params = jax.eval_shape(lambda: random_params(config, jax.random.key(0)))
     cache, context = jax.eval_shape(lambda p: model.start(p, inputs, 16), params)

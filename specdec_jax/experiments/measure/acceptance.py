@@ -29,7 +29,7 @@ from specdec_jax.decoding.contracts import (
 from specdec_jax.decoding.loop import at_index, prefill, slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams
-from specdec_jax.experiments.measure.distributions import LENGTH_BUCKET
+from specdec_jax.experiments.measure.distributions import OUTPUT_BUCKET
 from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import TokenRule, Warp, position_keys, standardize_rows
@@ -158,14 +158,14 @@ def along_outputs(
     """
     job = prepare_tokens(pair, inputs, settings, 0, "autoregressive")
     rows = job.prompt.lengths.shape[0]  # a mesh may need more than were asked for
-    width = batching.bucketed(max(map(len, outputs)), LENGTH_BUCKET)
+    width = batching.bucketed(max(map(len, outputs)), OUTPUT_BUCKET)
     scores = score(
         pair.target,
         pair.drafter,
         pair.params,
         job.inputs,
         job.prompt,
-        jnp.asarray(batching.pad(outputs, width, batch=rows)),
+        jnp.asarray(batching.pad(outputs, width, pair.tokenizer.pad_id, rows)),
         job.rows.warp,
         jnp.asarray(leniences, jnp.float32),
     )

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.data.tokenizer import PAD_ID
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.loop import at_index, prefill
 from specdec_jax.errors import PairError
@@ -18,7 +17,7 @@ from specdec_jax.pair import Pair
 from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, Params
 
-LENGTH_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
+OUTPUT_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
 NORMAL_95 = 1.959964  # of a normal's mass, 95% lies so many deviations around its mean
 
 
@@ -29,7 +28,7 @@ def score(
     inputs: EncoderInputs | NoInputs,
     tokens: Int32[Array, "B T"],
     warp: Warp,
-    prompt: Prompt | None = None,
+    prompt: Prompt,
 ) -> Float32[Array, "B T V"]:
     """The distribution that each token was, or would be, drawn from: teacher forcing.
 
@@ -38,15 +37,9 @@ def score(
       inputs: its source texts, if it has any.
       tokens: [B, T], outputs; what follows a row's end does not matter.
       warp: [B], how it is standardized.
-      prompt: what outputs go on from; the start token if not given, as an
-        encoder-decoder's do.
+      prompt: what outputs go on from; an encoder-decoder's is the start token.
     """
-    batch, width = tokens.shape
-    if prompt is None:
-        if not isinstance(inputs, EncoderInputs):
-            raise ValueError("outputs of a decoder-only model go on from a prompt")
-        start = jnp.full((batch, 1), PAD_ID, jnp.int32)
-        prompt = Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
+    width = tokens.shape[1]
     slots = prompt.tokens.shape[1] + width
     cache = prefill(model, params, inputs, prompt, slots).cache
     last = at_index(prompt.tokens, prompt.lengths - 1)

@@ -17,7 +17,7 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.state import StepInfo
 from specdec_jax.display import Fate
 from specdec_jax.experiments.measure.distributions import (
-    LENGTH_BUCKET,
+    OUTPUT_BUCKET,
     drafter_model,
     score,
 )
@@ -94,7 +94,7 @@ def explain(
 
 def _probabilities(pair: Pair, job: Job, tokens: np.ndarray) -> list[np.ndarray]:
     """p and q, [T, V] each, at every position of one output."""
-    width = bucketed(len(tokens), LENGTH_BUCKET)
+    width = bucketed(len(tokens), OUTPUT_BUCKET)
     padded = jnp.asarray(np.pad(tokens, (0, width - len(tokens))))[None]
     sides = (
         (pair.target, job.params.target),

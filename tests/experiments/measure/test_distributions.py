@@ -22,7 +22,7 @@ from tests.tiny_pairs import SENTENCES, VOCAB_SIZE
 
 def test_p_and_q_are_the_models_own_asked_token_by_token(tiny_pair):
     tokens = [9, 5, 7, 1]
-    inputs = prepare(tiny_pair, SENTENCES[:1], sd.DecodeSettings(), 0).inputs
+    job = prepare(tiny_pair, SENTENCES[:1], sd.DecodeSettings(), 0)
     expected = probabilities(tiny_pair, SENTENCES[0], tokens, 0.5)
     params = tiny_pair.params
     sides = (
@@ -31,7 +31,12 @@ def test_p_and_q_are_the_models_own_asked_token_by_token(tiny_pair):
     )
     for (model, side), wanted in zip(sides, expected, strict=True):
         found = distributions.score(
-            model, side, inputs, jnp.array([tokens], jnp.int32), Warp.from_values([0.5])
+            model,
+            side,
+            job.inputs,
+            jnp.array([tokens], jnp.int32),
+            Warp.from_values([0.5]),
+            job.prompt,
         )[0]
         assert (np.asarray(found)[:, VOCAB_SIZE:] == 0).all()
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-6)
@@ -81,6 +86,11 @@ def test_scoring_compiles_once_for_all_temperatures(tiny_pair):
     for temperature in (0.0, 0.5, 1.0):
         warp = Warp.from_values([temperature])
         distributions.score(
-            tiny_pair.target, tiny_pair.params.target, job.inputs, tokens, warp
+            tiny_pair.target,
+            tiny_pair.params.target,
+            job.inputs,
+            tokens,
+            warp,
+            job.prompt,
         )
     assert distributions.score._cache_size() == before + 1
