@@ -36,6 +36,7 @@ INDEX_FILE = "checkpoint"
 ORBAX_FILE = "_METADATA"
 STATE_FOLDERS = ("", "state/", "default/")  # where in a step folder the index is
 VERSION = 3
+FAMILY = "T5"  # which it holds
 PLACEHOLDER = "PLACEHOLDER://"
 CHUNK_BYTES = 64 * 2**20
 # What a step does not tell, and `infer_config` takes for granted.
