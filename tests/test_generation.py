@@ -10,7 +10,8 @@ from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.generation import SHOWN_ROWS
-from specdec_jax.job import INPUT_BUCKET, prepare
+from specdec_jax.job import prepare
+from specdec_jax.models.inputs import BUCKET
 from tests.special_ids import write_pieces
 from tests.tiny_pairs import SENTENCES
 
@@ -60,7 +61,7 @@ def test_texts_of_a_length_bucket_and_all_settings_share_one_compilation(
 ):
     texts = ["a", "dog", "a dog"]
     lengths = {len(tiny_pair.tokenizer.encode(text)) for text in texts}
-    assert len(lengths) == 3 and max(lengths) <= INPUT_BUCKET
+    assert len(lengths) == 3 and max(lengths) <= BUCKET
 
     def decode(text, **changes):
         settings = {"gamma": 2, "max_gamma": 3, "max_new_tokens": 8} | changes

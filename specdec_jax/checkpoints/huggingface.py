@@ -37,6 +37,7 @@ from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
 
 INDEX_FILE = "model.safetensors.index.json"
+FAMILY = "T5"  # which it holds
 _TOP = {
     "token_embedder/embedding": "shared",
     "encoder/relpos_bias/rel_embedding": (

@@ -34,6 +34,7 @@ from specdec_jax.runtime.storage import Folder
 from specdec_jax.typing import Params
 
 VERSION = 3
+FAMILY = "T5"  # which it holds
 CHUNK_BYTES = 64 * 2**20
 # What a step does not tell, and `infer_config` takes for granted.
 UNTOLD = {

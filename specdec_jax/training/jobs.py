@@ -26,7 +26,8 @@ from specdec_jax.data.tokenizer import (
     train_tokenizer,
 )
 from specdec_jax.errors import DataError
-from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5, T5Config
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import RecordFile

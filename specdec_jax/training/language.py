@@ -11,8 +11,8 @@ from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.text import read_lines
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenizer
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.families import random_params
 from specdec_jax.models.gpt import GPT, GPTConfig
+from specdec_jax.models.parameters import random_params
 from specdec_jax.training.jobs import train_and_export
 from specdec_jax.training.loop import TrainConfig
 from specdec_jax.training.objectives import References

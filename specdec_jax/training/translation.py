@@ -12,7 +12,8 @@ from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.settings import DecodeSettings
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.inputs import EncoderInputs
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.sampling import row_keys
 from specdec_jax.typing import Params
@@ -43,9 +44,7 @@ def translate(
       seed: of the draws.
       max_new_tokens: of each output.
     """
-    decoder = Autoregressive(
-        t5_language_model(config), max_new_tokens, special_ids.eos_id
-    )
+    decoder = Autoregressive(language_model(config), max_new_tokens, special_ids.eos_id)
     start = Prompt(
         jnp.full((BATCH, 1), special_ids.start_id, jnp.int32),
         jnp.ones(BATCH, jnp.int32),

@@ -15,7 +15,8 @@ from specdec_jax.checkpoints import huggingface
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.inputs import EncoderInputs
 from specdec_jax.models.t5 import T5
 from tests import toy_models as toys
 
@@ -43,7 +44,7 @@ def test_logits_and_greedy_tokens_are_those_of_transformers(golden, case):
 
     expected = golden[f"{case}/generated"]
     batch, length = expected.shape
-    model = t5_language_model(checkpoint.config)
+    model = language_model(checkpoint.config)
     out = toys.decode(
         Autoregressive(model, length, EOS),
         params,

@@ -12,7 +12,7 @@ import numpy as np
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.loop import at_index, prefill
 from specdec_jax.errors import PairError
-from specdec_jax.models.adapters import EncoderInputs, NoInputs
+from specdec_jax.models.inputs import EncoderInputs, NoInputs
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, Params

@@ -1,5 +1,7 @@
 """p and q of networks, token by token, and the interval of a mean by sequences."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,9 +44,7 @@ def test_p_and_q_are_the_models_own_asked_token_by_token(tiny_pair):
 
 def test_a_drafter_without_a_network_is_named(tiny_pair):
     free = ConstantDrafter(tiny_pair.target.vocab_size, 56)
-    pair = sd.Pair(
-        tiny_pair.target, free, tiny_pair.params, tiny_pair.tokenizer, "free"
-    )
+    pair = dataclasses.replace(tiny_pair, drafter=free, name="free")
     with pytest.raises(PairError, match="'free' has no network"):
         distributions.drafter_model(pair)
 
