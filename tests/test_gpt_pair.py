@@ -9,7 +9,7 @@ import pytest
 import specdec_jax as sd
 from specdec_jax.checkpoints import ngram_file as ngram
 from specdec_jax.decoding import compiled
-from specdec_jax.generation import encode, prepare
+from specdec_jax.job import encode, prepare
 from specdec_jax.models.adapters import NoInputs
 from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
@@ -76,7 +76,7 @@ def test_more_tokens_than_positions_are_refused(gpt_pair):
     room = 96 - len(ids)  # the start token takes one, the last new token none
     prepare(gpt_pair, [SENTENCES[0]], sd.DecodeSettings(max_new_tokens=room), 0)
     settings = sd.DecodeSettings(max_new_tokens=[1, room + 1])
-    words = f"text 1 has {len(ids) + 1} tokens.*is {room + 1}: the target knows 96 pos"
+    words = f"input 1 has {len(ids) + 1} tokens.*is {room + 1}: the target knows 96 pos"
     with pytest.raises(sd.SettingsError, match=words):
         prepare(gpt_pair, ["", SENTENCES[0]], settings, 0)
 

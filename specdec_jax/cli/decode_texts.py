@@ -13,7 +13,8 @@ from specdec_jax import display
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError
-from specdec_jax.generation import Generated, collect, encode, prepare_tokens
+from specdec_jax.generation import Generated, collect
+from specdec_jax.job import encode, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import RecordFile, environment
@@ -59,7 +60,7 @@ class DecodeRun:
             other texts or are another run's for now.
         """
         if not texts:
-            raise DataError("there is no text to decode")
+            raise DataError("there is no input to decode")
         encoded = self._encode(texts, name)
         with contextlib.nullcontext() if records is None else records.alone():
             self._decode_all(texts, encoded, records, format)
@@ -93,7 +94,7 @@ class DecodeRun:
                 encoded += encode(self.pair, [text])
             except DataError as error:
                 raise DataError(
-                    str(error).replace("text 0", name(number), 1)
+                    str(error).replace("input 0", name(number), 1)
                 ) from error
         return encoded
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,20 @@ from specdec_jax.sampling import RULES, Rule, Warp
 from specdec_jax.typing import self_checked
 
 PerRow = float | Sequence[float] | np.ndarray
-WholePerRow = int | Sequence[int] | np.ndarray
+IntPerRow = int | Sequence[int] | np.ndarray
+
+
+class DecodeFields(TypedDict, total=False):
+    """The fields of `DecodeSettings`, as keyword arguments."""
+
+    gamma: IntPerRow
+    temperature: PerRow
+    top_k: IntPerRow
+    top_p: PerRow
+    lenience: PerRow
+    max_new_tokens: IntPerRow
+    max_gamma: int | None
+    rule: str | Rule
 
 
 @self_checked
@@ -36,12 +49,12 @@ class DecodeSettings:
       SettingsError: a number is outside what it may be; the message names it.
     """
 
-    gamma: WholePerRow = 4
+    gamma: IntPerRow = 4
     temperature: PerRow = 0.0
-    top_k: WholePerRow = 0
+    top_k: IntPerRow = 0
     top_p: PerRow = 1.0
     lenience: PerRow = 1.0
-    max_new_tokens: WholePerRow = 64
+    max_new_tokens: IntPerRow = 64
     max_gamma: int | None = None
     rule: str | Rule = "token"
 

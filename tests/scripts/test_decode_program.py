@@ -136,7 +136,7 @@ def test_a_word_without_a_flag_is_refused_by_all_programs(program):
     ("args", "stdin", "words"),
     [
         (["--text="], "", "text 1 is empty"),
-        ([], "", "no text"),
+        ([], "", "no input"),
         (["--text=a dog", "--gin.GAMMA=-1"], "", "gamma must be"),
         (["--text=a dog", "--gin.TEMPERATURE=-0.5"], "", "temperature must be"),
         (["--text=a dog", "--gin.DecodeSettings.top_p=1.5"], "", "top_p must be"),

@@ -29,7 +29,7 @@ from specdec_jax.decoding.contracts import (
 from specdec_jax.decoding.loop import at_index, prefill, slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams
-from specdec_jax.generation import prepare_tokens
+from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import TokenRule, Warp, position_keys, standardize_rows
 from specdec_jax.sampling.keys import row_keys, seed_key

@@ -20,7 +20,7 @@ from specdec_jax.experiments.measure.cost import CostMeter, predict_speedup, tim
 from specdec_jax.experiments.measure.intervals import ratio_of_sums
 from specdec_jax.experiments.measure.prediction import CostModel
 from specdec_jax.experiments.record_file import RecordFile
-from specdec_jax.generation import prepare_tokens
+from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import digest, environment

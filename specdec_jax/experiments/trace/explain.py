@@ -16,7 +16,8 @@ from specdec_jax.display import Fate
 from specdec_jax.experiments.kinds import Trace
 from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.experiments.trace.replay import decode_recorded, target_probs
-from specdec_jax.generation import Job, collect, prepare
+from specdec_jax.generation import collect
+from specdec_jax.job import Job, prepare
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import environment

@@ -19,7 +19,7 @@ from specdec_jax.decoding.contracts import (
 from specdec_jax.decoding.loop import at_index, prefill
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import DecodeResult
-from specdec_jax.generation import Job
+from specdec_jax.job import Job
 from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, Params, PyTree, record
 

@@ -13,7 +13,7 @@ from specdec_jax.decoding.statistics import statistics
 from specdec_jax.experiments.measure import acceptance
 from specdec_jax.experiments.measure.acceptance import along_outputs, score
 from specdec_jax.experiments.measure.distributions import mean_with_interval
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.sampling import Warp, theory
 from tests import reference
 from tests import toy_models as toys

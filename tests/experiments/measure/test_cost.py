@@ -8,7 +8,7 @@ import pytest
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.experiments.measure.cost import CostMeter, Costs, predict_speedup
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.sampling import theory
 from tests.tiny_pairs import SENTENCES
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import specdec_jax as sd
-from specdec_jax.generation import prepare
+from specdec_jax.job import prepare
 
 SLOTS = 32
 
