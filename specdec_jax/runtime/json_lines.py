@@ -10,6 +10,7 @@ from pathlib import Path
 from specdec_jax.errors import DataError
 from specdec_jax.typing import Any
 
+
 class JsonLinesFile:
     """A JSON-lines file that grows a whole line at a time and survives a kill."""
 

@@ -69,9 +69,7 @@ Text = Annotated[str, Constraint("a string", lambda x: isinstance(x, str))]
 Values = Annotated[
     list, Constraint("a list that is not empty", lambda x: isinstance(x, list) and x)
 ]
-Object = Annotated[
-    dict, Constraint("a JSON object", lambda x: isinstance(x, dict))
-]
+Object = Annotated[dict, Constraint("a JSON object", lambda x: isinstance(x, dict))]
 
 
 def identity(**options: Any) -> Any:

@@ -28,8 +28,8 @@ from specdec_jax.data.tokenizer import (
 from specdec_jax.errors import DataError
 from specdec_jax.models.families import ModelConfig, random_params
 from specdec_jax.models.t5 import T5, T5Config
-from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.json_lines import JsonLinesFile
+from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.storage import read_file
 from specdec_jax.training import translation
 from specdec_jax.training.loop import TrainConfig, Trainer

@@ -12,8 +12,8 @@ import optax
 import orbax.checkpoint as ocp
 
 from specdec_jax.data.batching import BucketedPairs, Pair, Seq2SeqBatch
-from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.json_lines import JsonLinesFile
+from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig

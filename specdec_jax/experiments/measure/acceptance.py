@@ -32,8 +32,8 @@ from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import TokenRule, Warp, position_keys, standardize_rows
-from specdec_jax.sampling.keys import row_keys, seed_key
 from specdec_jax.sampling import lenience as lenient
+from specdec_jax.sampling.keys import row_keys, seed_key
 from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree, record
 
 DECIMALS = 6  # of what is kept of a float32

@@ -155,7 +155,7 @@ def _programs(pair: Pair, jobs: dict[int, Job]) -> dict[tuple[str, int], Job]:
         )
     for gamma, job in jobs.items():
         if gamma:
-            # Its draft tokens are never accepted, so it ends after as many steps as the drafter's.
+            # Its draft tokens are never accepted: end after as many steps as ours.
             steps = job.run(job.begin()).step
             cap = jnp.full_like(job.rows.max_new_tokens, steps)
             programs["verify", gamma] = dataclasses.replace(

@@ -107,7 +107,9 @@ def _counts(stats: DecodeStats, rows: slice, gamma: int) -> dict[str, Any]:
     calls, tokens = int(stats.target_calls[rows].sum()), stats.tokens[rows]
     tested = stats.beta_count[rows].sum()
     alpha = float(stats.beta_sum[rows].sum() / tested) if tested else None
-    predicted = [theory.expected_target_calls(alpha or 0.0, gamma, int(n)) for n in tokens]
+    predicted = [
+        theory.expected_target_calls(alpha or 0.0, gamma, int(n)) for n in tokens
+    ]
     return {
         "alpha": alpha,
         "tokens": int(tokens.sum()),

@@ -77,7 +77,7 @@ def _one_block(
     own: Float32[Array, " G+1"],
     keys: Key[Array, " G+1"],
 ) -> tuple[Int32[Array, " G+1"], Int32[Array, ""]]:
-    """The tokens of one block and of what follows, and how many draft tokens were accepted."""
+    """The tokens of a block and of what follows, and how many were accepted."""
     gamma, drafted, p_rows, q_rows = len(q), (), [], []
     for i in range(gamma):
         p_rows.append(p[i][drafted])

@@ -1,7 +1,7 @@
 """One output, and for every token tested on the way: p, q, the ratio and the draw.
 
-The loop keeps none of these; `replay` gets p and q back, for any drafter. The draws come
-from their address, (seed, row, step, use).
+The loop keeps none of these; `replay` gets p and q back, for any drafter. The draws
+come from their address, (seed, row, step, use).
 """
 
 from collections.abc import Sequence
