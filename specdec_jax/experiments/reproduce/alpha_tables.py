@@ -163,7 +163,7 @@ def _betas(found: list[Alpha]) -> Table:
         "is of β with itself so many tokens later; β is 0 where there is no draft "
         "token.",
         "Tokens per target call: from the chance of acceptance at each token of these "
-        "very outputs; and for outputs of the same lengths, if all had the mean chance.",
+        "very outputs; and for outputs of these lengths, if all had the mean chance.",
     )
     title = "How β varies along the target's outputs"
     return Table(
@@ -211,7 +211,7 @@ def _at_temperature_0(records: RecordSet) -> Table:
         *(Column(f"α, {pair}", Kind.MEASURED) for pair in pairs),
     )
     notes = (
-        f"The paper: T5-XXL, EnDe, c = {c:g}, γ = {gamma}. Draft token x is accepted where "
+        f"The paper: T5-XXL, EnDe, c = {c:g}, γ = {gamma}. x is accepted where "
         "p(x) ≥ l max p, before standardizing.",
     )
     title = "Table 5: lenience at temperature 0"
@@ -274,7 +274,7 @@ def _measured_alphas(
     pairs = list(dict.fromkeys((pair, drafter) for pair, drafter, _ in by_key))
     alphas = {
         lenience: [
-            by_key[*pair, lenience]["alpha"] if (*pair, lenience) in by_key else None
+            by_key[*pair, lenience].alpha if (*pair, lenience) in by_key else None
             for pair in pairs
         ]
         for lenience in paper.LENIENCES

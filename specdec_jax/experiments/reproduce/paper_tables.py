@@ -149,7 +149,7 @@ def oracle(records: RecordSet) -> list[Table]:
     )
     title = "Section 3.5: the bound of an oracle that stops each block in time"
     notes = (
-        "v = 1, so that more draft tokens cost nothing but c, and where c is 0 there is "
+        "v = 1, so that a draft token costs nothing but c, and where c is 0 there is "
         "no best γ. Rows of a pair: the α and c that were measured with the γ of its "
         "best speedup, in the same formulas.",
     )
