@@ -16,7 +16,8 @@ from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.reproduce import report, sections
 from specdec_jax.experiments.trace.explain import record_traces
 from specdec_jax.job import encode
-from specdec_jax.pair import ASSETS, Pair
+from specdec_jax.loading import ASSETS
+from specdec_jax.pair import Pair
 
 WHAT = ("all", *sections.NAMES)
 NEEDS_ALPHAS = ("table3", "table5", "rejection")

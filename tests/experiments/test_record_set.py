@@ -14,7 +14,7 @@ from specdec_jax.experiments.kinds import (
 )
 from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.experiments.record_set import MODEL, RecordSet, distinct
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 from tests.experiments import found_records as records
 
 

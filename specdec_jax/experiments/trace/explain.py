@@ -24,7 +24,7 @@ from specdec_jax.runtime.records import environment
 from specdec_jax.sampling import Use, uniforms
 from specdec_jax.typing import Any
 
-ALTERNATIVES = 5  # tokens listed at each place, those of the largest p or q
+ALTERNATIVES = 5  # tokens listed at each position, those of the largest p or q
 
 
 def explain(

@@ -5,6 +5,7 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from specdec_jax.experiments.measure.distributions import mean_with_interval
 
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
@@ -12,7 +13,6 @@ from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.statistics import statistics
 from specdec_jax.experiments.measure import acceptance
 from specdec_jax.experiments.measure.acceptance import along_outputs, score
-from specdec_jax.experiments.measure.distributions import mean_with_interval
 from specdec_jax.job import encode
 from specdec_jax.sampling import Warp, theory
 from tests import reference

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from specdec_jax.experiments.measure.distributions import mean_with_interval
 
 import specdec_jax as sd
 from specdec_jax.decoding.settings import DecodeSettings
@@ -17,10 +18,9 @@ from specdec_jax.experiments.measure.alpha import (
     drafter_name,
     outputs_path,
 )
-from specdec_jax.experiments.measure.distributions import mean_with_interval
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.experiments.record_set import KEYS, kind_of
 from specdec_jax.job import encode
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.sampling import theory
 from specdec_jax.training.fit_ngram import fit_ngram
 from tests.experiments.measure.token_by_token import probabilities

@@ -9,8 +9,8 @@ from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig, benchmark
 from specdec_jax.experiments.measure.cost import predict_speedup
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.job import encode
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.sampling import theory
 from tests.tiny_pairs import SENTENCES
 

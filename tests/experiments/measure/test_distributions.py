@@ -3,15 +3,15 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from specdec_jax.experiments.measure.distributions import (
+    mean_with_interval,
+    ratio_of_sums,
+)
 
 import specdec_jax as sd
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.errors import PairError
 from specdec_jax.experiments.measure import distributions
-from specdec_jax.experiments.measure.distributions import (
-    mean_with_interval,
-    ratio_of_sums,
-)
 from specdec_jax.job import prepare
 from specdec_jax.sampling import Warp
 from tests.experiments.measure.token_by_token import probabilities

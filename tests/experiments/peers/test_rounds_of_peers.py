@@ -12,8 +12,8 @@ from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.peers import rounds
 from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
 from specdec_jax.experiments.peers.summary import line, summary
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.experiments.record_set import kind_of
-from specdec_jax.runtime.records import RecordFile
 from tests.experiments.peers.fake_peers import FakeStart, doubled
 
 INPUTS = [[5, 6, 1], [7, 1]]
@@ -21,7 +21,7 @@ PEERS = ("baseline", "speculative", "t5x", "transformers")
 CONFIG = PeersConfig(peers=PEERS, repeats=2, max_new_tokens=9)
 ALL = {
     "baseline": {},
-    "speculative": {"seconds_per_token": 0.2, "tokens_per_call": 3},
+    "speculative": {"seconds_per_token": 0.2, "tokens_per_target_call": 3},
     "t5x": {"seconds_per_token": 1.0},
     "transformers": {"seconds_per_token": 2.0},
 }
