@@ -14,7 +14,7 @@ from specdec_jax import load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
 from specdec_jax.cli.arguments import only_flags
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig, benchmark
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
@@ -25,7 +25,7 @@ COLUMNS = {
     "lenience": "l",
     "alpha": "α",
     "c": "c",
-    "verify_cost": "v",
+    "v": "v",
     "predicted_speedup": "by α",
     "beta_predicted_speedup": "by β",
     "speedup": "measured",
@@ -48,17 +48,17 @@ def main(argv):
         if records:
             gin_bindings.save_operative_config(records.path)
         # From the betas, which know of places without a guess; with lenience from α.
-        by_beta = record.get("beta_predicted_speedup")
-        predicted = record["predicted_speedup"] if by_beta is None else by_beta
+        by_beta = record.beta_predicted_speedup
+        predicted = record.predicted_speedup if by_beta is None else by_beta
         console.print(
-            f"T={record['temperature']:g} γ={record['gamma']} "
-            f"l={record['lenience']:g}: {record['speedup']:.2f}x measured, "
+            f"T={record.temperature:g} γ={record.gamma} "
+            f"l={record.lenience:g}: {record.speedup:.2f}x measured, "
             f"{predicted:.2f}x predicted by {'α' if by_beta is None else 'β'}"
         )
     table = Table(*COLUMNS.values(), box=box.SIMPLE, padding=(0, 1, 0, 0))
     for record in done:
         # Older records lack what was added since.
-        values = (record.get(key) for key in COLUMNS)
+        values = (getattr(record, name) for name in COLUMNS)
         table.add_row(*("–" if x is None else f"{x:.3g}" for x in values))
     console.print(table)
 

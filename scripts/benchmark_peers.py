@@ -16,7 +16,7 @@ from specdec_jax.experiments.peers.catalogue import PEERS
 from specdec_jax.experiments.peers.comparison import peers_of_pair
 from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.summary import line, summary
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")

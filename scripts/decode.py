@@ -17,7 +17,7 @@ from specdec_jax.cli.arguments import only_flags
 from specdec_jax.cli.decode_task import TaskRun
 from specdec_jax.cli.decode_texts import DecodeRun
 from specdec_jax.data.text import read_lines, read_stream
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(process_flags)
 _TEXT = flags.DEFINE_multi_string("text", [], "input text; may be given repeatedly.")

@@ -16,7 +16,7 @@ from specdec_jax import SettingsError, load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
 from specdec_jax.cli.arguments import only_flags
 from specdec_jax.experiments.measure.alpha import AlphaConfig, AlphaRun
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
 _OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
@@ -28,7 +28,7 @@ COLUMNS = {
     "lenience": "l",
     "alpha": "α",
     "alpha_interval": "95%",
-    "guessed": "guessed",
+    "drafted_share": "drafted",
     "tokens": "tokens",
 }
 
@@ -52,7 +52,7 @@ def main(argv):
         gin_bindings.save_operative_config(records.path)
     table = Table(*COLUMNS.values(), box=box.SIMPLE)
     for record in records:
-        table.add_row(*(_shown(record[key]) for key in COLUMNS))
+        table.add_row(*(_shown(getattr(record, name)) for name in COLUMNS))
     console = Console(soft_wrap=True, highlight=False)
     console.print(table)
     console.print(

@@ -29,8 +29,8 @@ from specdec_jax.errors import DataError
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.runtime.json_lines import JsonLinesFile
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.runtime.storage import read_file
 from specdec_jax.training import translation
 from specdec_jax.training.loop import TrainConfig, Trainer
@@ -275,7 +275,7 @@ def _target_sequences(
     wanted: Sequence[tuple[str, float]],
 ) -> list[TokenPair]:
     """What the target says to (text, temperature), kept on disk in blocks of rows."""
-    records = RecordFile(path)
+    records = JsonLinesFile(path)
     outputs = [tokens for record in records for tokens in record["outputs"]]
     sources = [tokenizer.encode(text) for text, _ in wanted]
     block = translation.BATCH * 8

@@ -13,8 +13,8 @@ import orbax.checkpoint as ocp
 
 from specdec_jax.data.batching import BucketedPairs, Seq2SeqBatch, TokenPair
 from specdec_jax.data.tokenizer import SpecialIds
+from specdec_jax.runtime.json_lines import JsonLinesFile
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
@@ -221,7 +221,7 @@ class Trainer:
     def _forget_later_metrics(self, step: int) -> None:
         """Drops lines of steps that a kill lost and that will be taken again."""
         if self._metrics_file.exists():
-            lines = RecordFile(self._metrics_file)  # without one that was cut short
+            lines = JsonLinesFile(self._metrics_file)  # without one that was cut short
             kept = [json.dumps(line) for line in lines if line["step"] <= step]
             whole = self._metrics_file.with_name("metrics.unfinished")
             whole.write_text("".join(k + "\n" for k in kept), "utf-8")

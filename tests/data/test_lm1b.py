@@ -9,8 +9,8 @@ from specdec_jax.data.batching import BucketedPairs
 from specdec_jax.data.lm1b import lm1b
 from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.generation import generate
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.training.language import WholeTexts
 from tests.task_data import write_lm1b
 from tests.tiny_pairs import SENTENCES

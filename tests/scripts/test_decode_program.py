@@ -13,7 +13,7 @@ from rich.console import Console
 import specdec_jax as sd
 from specdec_jax.cli.decode_texts import DecodeRun
 from specdec_jax.data.tokenizer import Tokenizer
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent

@@ -1,6 +1,6 @@
 """The cost of a decode on a TPU that is not there: compiler's facts, and a roofline.
 
-Every record says which of the two it is. Facts are read from what libtpu compiled.
+A record's kind says which of the two it is. Facts are read from what libtpu compiled.
 Times are of `partitioning.roofline`, a floor from published peaks.
 """
 
@@ -13,6 +13,12 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import compile as ahead
+from specdec_jax.experiments.kinds import (
+    CompiledProgram,
+    Roofline,
+    StepFloor,
+    Walltime,
+)
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import roofline, topology
 from specdec_jax.partitioning.description import Decode
@@ -66,7 +72,7 @@ class AOTRun:
 
     def __call__(
         self, kind: str, chips: int, programs: Sequence[str] = ahead.PROGRAMS
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[CompiledProgram | StepFloor | Walltime | Roofline]:
         """Yields a record for each program, each step, and each row of Table 2.
 
         Args:
@@ -76,10 +82,9 @@ class AOTRun:
         decode = self.decode(topology.describe(kind, chips))
         chip = topology.CHIPS[kind]
         shape = decode.partition and dict(decode.partition.mesh.shape)
-        common = {
-            "topology": kind,
-            "chips": chips,
-            "mesh": shape,
+        made_with = environment()
+        on_topology = {"topology": kind, "chips": chips, "mesh": shape}
+        common = on_topology | {
             "gamma": decode.gamma,
             "batch": decode.rows.prompt.lengths.shape[0],
         }
@@ -96,17 +101,17 @@ class AOTRun:
                 facts["largest_batch"] = roofline.largest_batch(
                     decode, chip, facts["memory"]
                 )
-            yield {"what": "program", "of": "compiler", **common, **facts}
+            yield CompiledProgram(**common, **facts, **made_with)
+        target = costs["target step"]
         for name, cost in costs.items():
-            yield step_record(name, cost, costs["target step"], chip) | common
-        yield self.walltime(decode, chip) | common
+            yield StepFloor(
+                step=name, **step_floor(cost, target, chip), **common, **made_with
+            )
+        yield Walltime(**self.walltime(decode, chip), **common, **made_with)
         for line in paper.LINES:
-            yield self.table_2_line(line, decode, chip) | {
-                "topology": kind,
-                "chips": chips,
-                "mesh": shape,
-            }
-        yield {"what": "environment", **environment()}
+            yield Roofline(
+                **self.table_2_row(line, decode, chip), **on_topology, **made_with
+            )
 
     def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
         """c and v of the run's gamma and of 3, with alpha of the paper's row."""
@@ -122,13 +127,11 @@ class AOTRun:
             and paper.t5_1_1(line.size).emb_dim == self.drafter.emb_dim
         ]
         return {
-            "what": "walltime",
-            "of": "model",
             "steps": steps,
             "alpha": alphas[0] if alphas else paper.LINES[0].alpha,
         }
 
-    def table_2_line(
+    def table_2_row(
         self, line: paper.Line, decode: Decode, chip: topology.Chip
     ) -> dict[str, Any]:
         """A row of the paper's Table 2, with c and v of the roofline."""
@@ -141,8 +144,6 @@ class AOTRun:
         c, v = model_costs(decode, chip)
         predicted = theory.speedup(line.alpha, line.gamma, c, v)
         return {
-            "what": "table 2",
-            "of": "model",
             "run": line.run,
             "gamma": line.gamma,
             "alpha": line.alpha,
@@ -189,8 +190,7 @@ def program_facts(compiled: ahead.Compiled) -> dict[str, Any]:
     return facts | {"memory": sum(facts[part] for part in parts)}
 
 
-def step_record(
-    name: str,
+def step_floor(
     cost: roofline.StepCost,
     target: roofline.StepCost,
     chip: topology.Chip,
@@ -198,9 +198,6 @@ def step_record(
     """A step's floor, in milliseconds and against the target's step."""
     seconds = cost.seconds(chip)
     return {
-        "what": "step",
-        "of": "model",
-        "step": name,
         **dataclasses.asdict(cost),
         "milliseconds": 1e3 * seconds,
         "over_target_step": seconds / target.seconds(chip),
