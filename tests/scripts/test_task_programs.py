@@ -28,7 +28,7 @@ def test_a_task_is_decoded_into_a_file_and_scored(flags, tmp_path):
     out = tmp_path / "out.jsonl"
     done = run("decode", *flags, f"--out={out}")
     assert done.returncode == 0, done.stderr
-    assert "bleu " in done.stdout and "tokens a run" in done.stdout
+    assert "bleu " in done.stdout and "tokens per target call" in done.stdout
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [r["input"] for r in records] == list(SENTENCES)
     scores = json.loads((tmp_path / "out.scores.json").read_text())
