@@ -99,7 +99,7 @@ class Use:
         return f"its macros are {', '.join(sorted(self.macros)) or 'none'}"
 
     def check_text(self) -> None:
-        """Raises SettingsError where a number is bound to what takes a string, as a path.
+        """Raises SettingsError where a number is bound to a string, such as a path.
 
         On a command line, `2024_01` and `123` are numbers to gin.
         """

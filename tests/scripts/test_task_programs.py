@@ -71,9 +71,7 @@ def test_a_task_is_benchmarked(flags, tmp_path):
         *flags,
         f"--out={out}",
         "--limit=2",
-        "--gin.BenchmarkConfig.gammas=(2,)",
-        "--gin.BenchmarkConfig.temperatures=(0.0,)",
-        "--gin.BenchmarkConfig.max_new_tokens=6",
+        "--gin.GAMMA=2",
         "--gin.BenchmarkConfig.repeats=1",
     )
     assert done.returncode == 0, done.stderr
