@@ -32,7 +32,9 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["specdec_jax", "specdec_jax.*"]),
-    package_data={"specdec_jax": ["py.typed", "assets/*", "assets/*/*", "assets/*/*/*"]},
+    package_data={
+        "specdec_jax": ["py.typed", "assets/*", "assets/*/*", "assets/*/*/*"]
+    },
     install_requires=[
         "absl-py>=2.0",
         "flax>=0.10",

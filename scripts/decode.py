@@ -9,8 +9,7 @@ A task may be decoded by several processes; process 0 writes the file.
 from absl import flags
 from rich.console import Console
 
-from specdec_jax import DecodeSettings, SettingsError, load_pair
-from specdec_jax import display as trace
+from specdec_jax import DecodeSettings, SettingsError, display, load_pair
 from specdec_jax.cli import gin_bindings, process_flags, text_flags
 from specdec_jax.cli.decode_task import CONFIGURED, TaskRun
 from specdec_jax.cli.decode_texts import DecodeRun
@@ -77,7 +76,7 @@ def main(_):
     if records is not None:
         gin_bindings.save_operative_config(records.path)
     if _SVG.value:
-        trace.save_svg(console, _SVG.value)
+        display.save_svg(console, _SVG.value)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measures alpha on the target's own tokens, without speculative decoding.
 
 python scripts/measure_alpha.py --gin_file=configs/runs/demo_ende.gin --out=FILE.jsonl
-python scripts/measure_alpha.py --gin.load_pair.drafter=copying --out=FILE.jsonl
+python scripts/measure_alpha.py --gin.load_pair.drafter=prompt_lookup --out=FILE.jsonl
 
 A line a temperature and lenience goes to FILE.jsonl, and what they are made from to
 FILE.outputs.jsonl; a run that was stopped goes on.

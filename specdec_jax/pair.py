@@ -35,7 +35,7 @@ DTYPES = ("float32", "bfloat16")
 NGRAM = "ngram:"  # before the file's path
 # Drafters without a network or a file: they need nothing but the vocabulary.
 BY_RULE = {
-    "copying": PromptLookupDrafter,
+    "prompt_lookup": PromptLookupDrafter,
     "repeat_last": RepeatLastDrafter,
     "uniform": UniformDrafter,
 }
@@ -169,8 +169,8 @@ def load_pair(
         and `spiece.model`.
       target, drafter: a checkpoint each, in place of the pair's own: a folder of this
         project or of Hugging Face, or a step folder of T5X. Or a drafter without a
-        network: "copying", "repeat_last", "uniform", or "ngram:FILE" with what
-        `scripts/fit_ngram.py` wrote. (A folder of such a name is "./copying".)
+        network: "prompt_lookup", "repeat_last", "uniform", or "ngram:FILE" with what
+        `scripts/fit_ngram.py` wrote. (A folder of such a name is "./prompt_lookup".)
       tokenizer, target_config, drafter_config, dtype: as in `load_model`. A drafter
         without a network has the target's tokenizer and no configuration.
       mesh: (data, model), how many devices rows are dealt out over, and how many the
@@ -271,7 +271,7 @@ def _drafter_without_network(
         return None
     model = target.language_model
     sizes = model.vocab_size, model.padded_vocab_size
-    if name == "copying" and not target.decoder_only:
+    if name == "prompt_lookup" and not target.decoder_only:
         return PromptLookupDrafter(*sizes, source=source_tokens), {}
     if name in BY_RULE:
         return BY_RULE[name](*sizes), {}

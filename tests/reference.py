@@ -107,7 +107,7 @@ def ngram_law(sequences, size: int, order: int, start=0, discount=0.75) -> NextL
 
 
 def copied(source, sequence, width: int, least=1, most=8) -> list[int]:
-    """What a copying drafter guesses after `sequence`: up to `width` tokens."""
+    """What prompt lookup drafts after `sequence`: up to `width` tokens."""
     best, follows, place, is_output = least, [], 0, False
     for text, ends in ((source, len(source)), (sequence, len(sequence) - 1)):
         for end in range(ends):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from specdec_jax import display as trace
+from specdec_jax import display
 from specdec_jax.decoding.state import StepInfo
 from specdec_jax.display import Fate, TraceToken
 from specdec_jax.errors import DataError
 
-# Three runs of gamma 3 and one of gamma 0, of a row that ends with EOS (1):
+# Three target calls of gamma 3 and one of gamma 0, of a row that ends with EOS (1):
 #   5 6 accepted, 7 rejected, 8 in its place;  9 10 11 accepted, 12 the bonus;
 #   13 and EOS accepted, the rest of the block past the end;  nothing.
 INFOS = StepInfo(
@@ -29,8 +29,8 @@ def piece(token):
 
 
 def test_a_line_tells_accepted_rejected_and_the_targets_own():
-    lines = trace.trace(INFOS, 0)
-    accepted, rejected, own = Fate.ACCEPTED, Fate.REJECTED, Fate.CORRECTED
+    lines = display.steps(INFOS, 0)
+    accepted, rejected, own = Fate.ACCEPTED, Fate.REJECTED, Fate.TARGET
     assert lines == [
         [
             TraceToken(5, accepted),
@@ -51,7 +51,7 @@ def test_a_line_tells_accepted_rejected_and_the_targets_own():
 
 
 def test_without_colour_marks_tell_the_fates():
-    text = trace.render(trace.trace(INFOS, 0), piece, color=False).plain
+    text = display.render(display.steps(INFOS, 0), piece, color=False).plain
     assert text.splitlines() == [
         "  1  [w5][w6] (-w7)(+w8)",
         "  2  w5w6w8 [w9][w10] [w11](+w12)",
@@ -60,12 +60,12 @@ def test_without_colour_marks_tell_the_fates():
 
 
 def test_with_colour_the_text_has_no_marks_and_each_fate_a_style():
-    text = trace.render(trace.trace(INFOS, 0)[:1], piece, color=True)
+    text = display.render(display.steps(INFOS, 0)[:1], piece, color=True)
     assert text.plain == "  1  w5w6 w7w8\n"
     styles = {text.plain[s.start : s.end]: s.style for s in text.spans}
     assert styles["w6"] == Fate.ACCEPTED.style
     assert styles[" w7"] == Fate.REJECTED.style
-    assert styles["w8"] == Fate.CORRECTED.style
+    assert styles["w8"] == Fate.TARGET.style
     assert len({fate.style for fate in Fate}) == len(Fate)
 
 
@@ -74,7 +74,7 @@ def test_a_picture_is_as_wide_as_the_longest_line(tmp_path):
     console = Console(file=io.StringIO(), width=20, soft_wrap=True, record=True)
     lines = ["short", "a line that is far longer than twenty columns, to its end"]
     console.print("\n".join(lines))
-    trace.save_svg(console, tmp_path / "a.svg")
+    display.save_svg(console, tmp_path / "a.svg")
     svg = (tmp_path / "a.svg").read_text()
     drawn = re.findall(r"<text [^>]*clip-path[^>]*>([^<]*)</text>", svg)
     drawn = [html.unescape(text).replace("\xa0", " ").strip() for text in drawn]
@@ -86,14 +86,44 @@ def test_a_picture_is_as_wide_as_the_longest_line(tmp_path):
 def test_a_picture_that_cannot_be_written_is_named(tmp_path):
     console = Console(file=io.StringIO(), record=True)
     with pytest.raises(DataError, match="nowhere"):
-        trace.save_svg(console, tmp_path / "nowhere" / "a.svg")
+        display.save_svg(console, tmp_path / "nowhere" / "a.svg")
 
 
 def test_the_words_of_the_legend_are_apart():
-    assert trace.legend(color=True).plain.split("   ") == [
+    assert display.legend(color=True).plain.split("   ") == [
         "",
         " accepted",
         "rejected",
         "the target's own",
         "",
     ]
+
+
+def test_html_keeps_each_fate_apart_and_escapes_what_it_shows():
+    shown = display.as_html(
+        display.steps(INFOS, 0)[:1], lambda token: f" <{token}&", "a <heading>"
+    )
+    told = dict(re.findall(r"<(span|del|b) style=\"background[^>]*> ([^<]*)</", shown))
+    assert told["del"] == "&lt;7&amp;"
+    assert told["b"] == "&lt;8&amp;"
+    assert "a &lt;heading&gt;" in shown
+    assert re.search(r"background[^>]*> &lt;5&amp;</span>", shown)
+    assert re.search(r"background[^>]*> &lt;6&amp;</span>", shown)
+
+
+def test_html_has_a_line_for_each_target_call_after_what_came_before_it():
+    shown = display.as_html(display.steps(INFOS, 0), piece)
+    before = re.findall(r"<bdi[^>]*><span[^>]*>([^<]*)</span>", shown)
+    assert before == ["", " w5w6w8", " w5w6w8 w9w10 w11w12"]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_of_any_encoding_shows_the_trace(encoding):
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=out, width=200)
+    lines = display.steps(INFOS, 0)
+    display.print_trace(console, lines, lambda token: f" \u0142{token}", "\u0142ódź")
+    out.seek(0)
+    written = out.read()
+    assert "5" in written and "accepted" in written
+    assert ("\u0142ódź" in written) == (encoding == "utf-8")

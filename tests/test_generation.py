@@ -1,9 +1,15 @@
+import dataclasses
+
+import jax
 import numpy as np
 import pytest
 
 import specdec_jax as sd
+from specdec_jax import generation
 from specdec_jax.decoding import compiled
-from specdec_jax.generation import LENGTH_BUCKET
+from specdec_jax.decoding.statistics import DecodeStats
+from specdec_jax.generation import SHOWN_ROWS
+from specdec_jax.job import INPUT_BUCKET
 from tests.tiny_pairs import SENTENCES
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=16)
@@ -36,7 +42,7 @@ def test_texts_of_a_length_bucket_and_all_settings_share_one_compilation(
 ):
     texts = ["a", "dog", "a dog"]
     lengths = {len(tiny_pair.tokenizer.encode(text)) for text in texts}
-    assert len(lengths) == 3 and max(lengths) <= LENGTH_BUCKET
+    assert len(lengths) == 3 and max(lengths) <= INPUT_BUCKET
 
     def decode(text, **changes):
         settings = {"gamma": 2, "max_gamma": 3, "max_new_tokens": 8} | changes
@@ -64,12 +70,12 @@ def test_gamma_0_does_not_speculate_and_still_answers(tiny_pair):
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
 def test_an_empty_text_is_named(tiny_pair, text):
-    with pytest.raises(sd.DataError, match="text 1 is empty"):
+    with pytest.raises(sd.DataError, match="input 1 is empty"):
         sd.generate(tiny_pair, ["a dog", text], SETTINGS, seed=0)
 
 
 def test_no_texts_and_a_text_over_the_limit_are_refused(tiny_pair):
-    with pytest.raises(sd.DataError, match="no text"):
+    with pytest.raises(sd.DataError, match="no input"):
         sd.generate(tiny_pair, [], SETTINGS, seed=0)
     with pytest.raises(sd.DataError, match="at most 512"):
         sd.generate(tiny_pair, ["dog " * 600], SETTINGS, seed=0)
@@ -88,13 +94,13 @@ def test_a_row_that_does_not_speculate_draws_the_same_beside_one_that_does(tiny_
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 2**70, True])
 def test_a_seed_that_would_be_another_one_is_refused(tiny_pair, seed):
-    with pytest.raises(sd.SettingsError, match="seed must be a whole number"):
+    with pytest.raises(sd.SettingsError, match="seed must be an integer"):
         sd.generate(tiny_pair, ["a"], SETTINGS, seed=seed)
 
 
 @pytest.mark.parametrize("row_ids", [[0, 1], [], [2**31], [-1]])
 def test_row_ids_that_do_not_fit_are_refused(tiny_pair, row_ids):
-    with pytest.raises(sd.SettingsError, match="row_ids must be a whole number"):
+    with pytest.raises(sd.SettingsError, match="row_ids must be an integer"):
         sd.generate(tiny_pair, ["a"], SETTINGS, seed=0, row_ids=row_ids)
 
 
@@ -106,3 +112,99 @@ def test_a_text_in_place_of_a_list_is_refused(tiny_pair):
 def test_an_unknown_method_is_refused_and_never_plain_decoding_in_silence(tiny_pair):
     with pytest.raises(sd.SettingsError, match="'beam'"):
         sd.generate(tiny_pair, ["a dog"], SETTINGS, seed=0, method="beam")
+
+
+def test_a_result_is_shown_in_a_line_a_row_and_without_its_arrays(tiny_pair):
+    out = sd.generate(tiny_pair, list(SENTENCES[:2]), SETTINGS, seed=0)
+    first, second = repr(out).splitlines()
+    assert f"{out.lengths[0]} tokens in {out.stats.target_calls[0]} target" in first
+    assert f"acceptance rate {out.stats.acceptance_rate[1]:.2f}" in second
+    assert "array" not in repr(out)
+    many = dataclasses.replace(out, texts=out.texts * 8)
+    many = dataclasses.replace(
+        many,
+        stats=DecodeStats.stacked([out.stats] * 8),
+        infos=jax.tree.map(lambda x: np.concatenate([x] * 8, axis=1), out.infos),
+    )
+    *rows, more = repr(many).splitlines()
+    assert len(rows) == SHOWN_ROWS and more == "... and 8 more"
+    assert many._repr_html_().count("target calls") == SHOWN_ROWS
+
+
+def test_the_baseline_has_no_acceptance_rate_to_show(tiny_pair):
+    out = sd.generate(
+        tiny_pair, [SENTENCES[0]], SETTINGS, seed=0, method="autoregressive"
+    )
+    assert "acceptance" not in repr(out)
+
+
+def test_show_prints_the_trace_of_one_row_or_of_all(tiny_pair, capsys):
+    out = sd.generate(tiny_pair, list(SENTENCES[:2]), SETTINGS, seed=0)
+    out.show()
+    printed = capsys.readouterr().out
+    assert all(" ".join(text.split()) in printed for text in out.texts)
+    assert printed.count("(+the target's own)") == 2
+    out.show(row=1)
+    printed = capsys.readouterr().out
+    calls = int(out.stats.target_calls[1])
+    assert f"\n{calls:3d} " in printed and f"\n{calls + 1:3d} " not in printed
+
+
+def test_settings_are_keyword_arguments_and_win_over_those_of_a_value(tiny_pair):
+    fields = {"gamma": 3, "temperature": 0.8, "max_new_tokens": 9}
+    texts = list(SENTENCES[:2])
+    named = sd.generate(tiny_pair, texts, seed=5, **fields)
+    value = sd.generate(tiny_pair, texts, settings=sd.DecodeSettings(**fields), seed=5)
+    both = sd.generate(
+        tiny_pair, texts, sd.DecodeSettings(max_new_tokens=9), gamma=3, temperature=0.8,
+        seed=5,
+    )  # fmt: skip
+    for other in (value, both):
+        np.testing.assert_array_equal(named.tokens, other.tokens)
+        assert named.stats.target_calls.tolist() == other.stats.target_calls.tolist()
+
+
+def test_the_seed_is_0_unless_given(tiny_pair):
+    texts, settings = list(SENTENCES[:2]), sd.DecodeSettings(temperature=1.0, gamma=2)
+    plain = sd.generate(tiny_pair, texts, settings)
+    np.testing.assert_array_equal(
+        plain.tokens, sd.generate(tiny_pair, texts, settings, seed=0).tokens
+    )
+    other = sd.generate(tiny_pair, texts, settings, seed=1)
+    assert plain.texts != other.texts
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"gama": 4}, "there is no setting gama: did you mean gamma?"),
+        ({"rule": "tokens"}, "rule must be one of token"),
+        ({"gamma": -1}, "gamma must be an integer, at least 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(tiny_pair, given, words):
+    with pytest.raises(sd.SettingsError, match=words):
+        sd.generate(tiny_pair, ["a dog"], **given)
+
+
+def test_draws_are_a_rows_own_whatever_generator_jax_prefers(tiny_pair):
+    texts = list(SENTENCES[:3])
+    settings = sd.DecodeSettings(temperature=1.0, gamma=2, max_new_tokens=8)
+    expected = sd.generate(tiny_pair, texts, settings, seed=3)
+    before = jax.config.jax_default_prng_impl
+    try:
+        jax.config.update("jax_default_prng_impl", "rbg")
+        alone = sd.generate(tiny_pair, texts[2:], settings, seed=3, row_ids=[2])
+    finally:
+        jax.config.update("jax_default_prng_impl", before)
+    assert alone.texts == expected.texts[2:]
+
+
+def test_the_public_names_are_those_of_the_package():
+    assert dir(sd) == sorted(sd.__all__)
+    assert callable(sd.generate) and not hasattr(sd.generate, "__path__")
+
+
+def test_a_dict_of_settings_is_told_how_to_be_given():
+    with pytest.raises(sd.SettingsError, match="settings must be a DecodeSettings, n"):
+        generation._settings({"gamma": 3}, {})

@@ -9,7 +9,7 @@ import pytest
 import specdec_jax as sd
 from specdec_jax.checkpoints import ngram_file as ngram
 from specdec_jax.decoding import compiled
-from specdec_jax.generation import encode, prepare
+from specdec_jax.job import encode, prepare
 from specdec_jax.models.adapters import NoInputs
 from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
@@ -30,7 +30,7 @@ def argmax_after(pair, ids, count):
     tokens = np.zeros((1, 96), np.int32)
     tokens[0, 1 : 1 + len(ids)] = ids
     model, params = pair.target, pair.params.target
-    cache = model.start(params, NoInputs(jnp.ones(1, bool)), 96)
+    cache, _ = model.start(params, NoInputs(jnp.ones(1, bool)), 96)
     logits, _, _ = model.extend(
         params, cache, jnp.asarray(tokens), jnp.zeros(1, jnp.int32)
     )
@@ -76,7 +76,7 @@ def test_more_tokens_than_positions_are_refused(gpt_pair):
     room = 96 - len(ids)  # the start token takes one, the last new token none
     prepare(gpt_pair, [SENTENCES[0]], sd.DecodeSettings(max_new_tokens=room), 0)
     settings = sd.DecodeSettings(max_new_tokens=[1, room + 1])
-    words = f"text 1 has {len(ids) + 1} tokens.*is {room + 1}: the target knows 96 pos"
+    words = f"input 1 has {len(ids) + 1} tokens.*is {room + 1}: the target knows 96 pos"
     with pytest.raises(sd.SettingsError, match=words):
         prepare(gpt_pair, ["", SENTENCES[0]], settings, 0)
 
@@ -86,15 +86,15 @@ def test_drafters_without_a_network_work_beside_a_gpt(gpt_folder, gpt_pair, tmp_
     file = tmp_path / "bigram.safetensors"
     ngram.save(file, fit_ngram(texts, VOCAB_SIZE, 2), gpt_pair.tokenizer)
     base = sd.generate(gpt_pair, TEXTS, SETTINGS, seed=0, method="autoregressive")
-    for drafter in ("copying", f"ngram:{file}"):
+    for drafter in ("prompt_lookup", f"ngram:{file}"):
         pair = sd.load_pair(gpt_folder, drafter=drafter)
         out = sd.generate(pair, TEXTS, SETTINGS, seed=0)
         np.testing.assert_array_equal(out.tokens, base.tokens)
         assert out.stats.drafted.sum() > 0
 
 
-def test_copying_reads_the_prompt_and_the_output(gpt_folder):
-    pair = sd.load_pair(gpt_folder, drafter="copying")
+def test_prompt_lookup_reads_the_prompt_and_the_output(gpt_folder):
+    pair = sd.load_pair(gpt_folder, drafter="prompt_lookup")
     assert pair.drafter.source is None
     out = sd.generate(pair, TEXTS, SETTINGS, seed=0)
     for row, ids in enumerate(encode(pair, TEXTS)):

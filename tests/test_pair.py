@@ -60,7 +60,7 @@ def test_weights_at_one_place_are_told_apart(folder):
 @pytest.fixture
 def drafters(folder, tokenizer):
     """What `load_pair` takes besides checkpoints, an n-gram for each order."""
-    given = ["copying", "repeat_last", "uniform"]
+    given = ["prompt_lookup", "repeat_last", "uniform"]
     for order in (1, 3):
         file = folder / f"{order}.safetensors"
         texts = [tokenizer.encode(text) for text in SENTENCES]
@@ -93,8 +93,10 @@ def assert_decodes_as_the_target_alone(pair):
     return out
 
 
-def test_copying_reads_the_encoders_input(folder, tokenizer):
-    out = assert_decodes_as_the_target_alone(sd.load_pair(folder, drafter="copying"))
+def test_prompt_lookup_reads_the_encoders_input(folder, tokenizer):
+    out = assert_decodes_as_the_target_alone(
+        sd.load_pair(folder, drafter="prompt_lookup")
+    )
     for row, text in enumerate(SENTENCES[:3]):
         source, sequence = tokenizer.encode(text), [0, *out.tokens[row].tolist()]
         at = 1
@@ -107,7 +109,9 @@ def test_copying_reads_the_encoders_input(folder, tokenizer):
 
 
 def test_a_drafter_that_is_not_there_is_named_with_what_there_is(folder, tokenizer):
-    with pytest.raises(sd.PairError, match="no drafter 'copy': .* ngram:FILE, .*copyi"):
+    with pytest.raises(
+        sd.PairError, match="no drafter 'copy': .* ngram:FILE, .*prompt_"
+    ):
         sd.load_pair(folder, drafter="copy")
     with pytest.raises(sd.CheckpointError, match="nowhere.safetensors"):
         sd.load_pair(folder, drafter="ngram:nowhere.safetensors")

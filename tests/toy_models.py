@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.decoding import compiled
-from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.decoding.contracts import Draw, LanguageModel, Prompt
 from specdec_jax.decoding.state import DecodeResult, RowSettings
-from specdec_jax.drafters.neural import NeuralDrafter
+from specdec_jax.drafters.base import WrappedDrafter
 from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
 from specdec_jax.models.families import ModelConfig, random_params
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.sampling import Warp, row_keys
+from specdec_jax.sampling import TokenRule, Warp, position_keys, row_keys
 
 EOS = 1
 NO_EOS = -1
@@ -33,23 +33,25 @@ def table_model(vocab_size: int, padded: int | None = None) -> LanguageModel:
     """Logits of the token after (a, b) are params["table"][a, b] plus the row's input.
 
     `inputs` is [B, V] of logits added at every place. Its features are the logits
-    themselves. The first token of a row has the token 0 before it.
+    themselves, of its one layer. The first token of a row has the token 0 before it.
     """
 
     def start(params, inputs, slots):
         empty = jnp.full((inputs.shape[0], slots), -1, jnp.int32)
-        return {"tokens": empty, "add": inputs}
+        return {"tokens": empty, "add": inputs}, inputs
 
-    def extend(params, cache, tokens, lengths):
+    def extend(params, cache, tokens, lengths, taps=()):
         write = jax.vmap(jax.lax.dynamic_update_slice)
         seen = write(cache["tokens"], tokens, (lengths,))
         place = lengths[:, None] + jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
         before = jnp.take_along_axis(seen, jnp.maximum(place - 1, 0), axis=1)
         before = jnp.where(place > 0, before, 0)
         logits = params["table"][before, tokens] + cache["add"][:, None]
-        return logits, logits, {"tokens": seen, "add": cache["add"]}
+        features = jnp.stack([logits] * len(taps), axis=2) if taps else None
+        return logits, features, {"tokens": seen, "add": cache["add"]}
 
-    return LanguageModel(vocab_size, padded or vocab_size, start, extend)
+    width = padded or vocab_size
+    return LanguageModel(vocab_size, width, start, extend, num_layers=1)
 
 
 def table_params(table: np.ndarray, padded: int | None = None) -> dict:
@@ -166,51 +168,36 @@ def only_prompts(batch: int) -> NoInputs:
 
 
 @dataclasses.dataclass(frozen=True)
-class GreedyDrafter:
-    """Always guesses its model's likeliest token, and so declares a one-hot q."""
+class GreedyDrafter(WrappedDrafter):
+    """Always drafts its model's likeliest token, and so declares a one-hot q."""
 
-    inner: NeuralDrafter
-
-    @property
-    def vocab_size(self) -> int:
-        return self.inner.vocab_size
-
-    def init(self, params, inputs, prompt, slots):
-        return self.inner.init(params, inputs, prompt, slots)
-
-    def propose(self, params, state, uniforms, warp, gamma):
+    def propose(self, params, state, draw, warp, gamma):
         argmax = Warp(jnp.zeros_like(warp.temperature), warp.top_k, warp.top_p)
-        return self.inner.propose(params, state, uniforms, argmax, gamma)
-
-    def commit(self, state, commit):
-        return self.inner.commit(state, commit)
+        return self.inner.propose(params, state, draw, argmax, gamma)
 
 
 @dataclasses.dataclass(frozen=True)
-class HesitantDrafter:
-    """Stops after an odd token: a newest one, or a guess of its own.
+class HesitantDrafter(WrappedDrafter):
+    """Stops after an odd token: a newest one, or one that it drafted.
 
-    It decides on each guess from what comes before it, as it must.
+    It decides on each draft token from what comes before it, as it must.
     """
 
-    inner: NeuralDrafter
-
-    @property
-    def vocab_size(self) -> int:
-        return self.inner.vocab_size
-
-    def init(self, params, inputs, prompt, slots):
-        return self.inner.init(params, inputs, prompt, slots)
-
-    def propose(self, params, state, uniforms, warp, gamma):
+    def propose(self, params, state, draw, warp, gamma):
         newest = jnp.take_along_axis(state.pending, state.num_pending[:, None] - 1, 1)
-        proposal, state = self.inner.propose(params, state, uniforms, warp, gamma)
+        proposal, state = self.inner.propose(params, state, draw, warp, gamma)
         before = jnp.concatenate([newest, proposal.tokens[:, :-1]], axis=1)
         bold = jnp.cumprod(1 - before % 2, axis=1).sum(axis=1)
         return proposal.replace(num_drafted=jnp.minimum(gamma, bold)), state
 
-    def commit(self, state, commit):
-        return self.inner.commit(state, commit)
+
+def draw_with(uniforms, rule=TokenRule()) -> Draw:
+    """What a drafter draws with, from [B, G] uniform numbers."""
+    uniforms = jnp.asarray(uniforms, jnp.float32)
+    places = jnp.broadcast_to(
+        jnp.arange(uniforms.shape[1], dtype=jnp.int32), uniforms.shape
+    )
+    return Draw(uniforms, position_keys(keys(len(uniforms)), places), rule)
 
 
 def source_of(inputs) -> jax.Array:

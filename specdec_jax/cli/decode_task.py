@@ -18,7 +18,8 @@ from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError, PairError, SettingsError
-from specdec_jax.generation import collect, prepare_tokens
+from specdec_jax.generation import collect
+from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.distributed import Processes
 from specdec_jax.runtime.progress import progress_bar
@@ -233,7 +234,7 @@ class TaskRun:
             ),
             "rows": len(done),
             **{name: count.item() for name, count in counts.items()},
-            "tokens_per_call": float(DecodeStats(**counts).tokens_per_call),
+            "tokens_per_call": float(DecodeStats(**counts).tokens_per_target_call),
             **self._identity(),
             **environment(),
         }

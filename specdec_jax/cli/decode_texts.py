@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 import jax
 from rich.console import Console
 
-from specdec_jax import display as trace
+from specdec_jax import display
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError
-from specdec_jax.generation import Generated, collect, encode, prepare_tokens
+from specdec_jax.generation import Generated, collect
+from specdec_jax.job import encode, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import RecordFile, environment
@@ -94,7 +95,7 @@ class DecodeRun:
                 encoded += encode(self.pair, [text])
             except DataError as error:
                 raise DataError(
-                    str(error).replace("text 0", name(number), 1)
+                    str(error).replace("input 0", name(number), 1)
                 ) from error
         return encoded
 
@@ -141,19 +142,15 @@ class DecodeRun:
         if format == "text":
             self.console.out(out.texts[0], highlight=False)
             return
-        color = self.console.color_system is not None
-        lines = trace.trace(out.infos, 0)
-        self.console.print(f"\n{text}\n{out.texts[0]}", style="bold", markup=False)
-        self.console.print(
-            trace.render(lines, self.pair.tokenizer.piece, color), end=""
-        )
-        self.console.print(trace.legend(color))
+        heading = f"\n{text}\n{out.texts[0]}"
+        lines = display.steps(out.infos, 0)
+        display.print_trace(self.console, lines, out.piece, heading)
 
     def _summarize(self, totals, seconds: float, baseline: float) -> None:
         stats = DecodeStats.pooled(totals)
         line = (
             f"\n{stats.tokens} tokens in {stats.target_calls} target calls: "
-            f"{stats.tokens_per_call:.2f} tokens per target call"
+            f"{stats.tokens_per_target_call:.2f} tokens per target call"
         )
         if stats.beta_count:
             line += (

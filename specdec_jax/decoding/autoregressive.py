@@ -1,14 +1,22 @@
-"""The baseline: one token for each run of the model."""
+"""The baseline: one token for each target call."""
 
 import dataclasses
 
 import jax
 import jax.numpy as jnp
 
-from specdec_jax.decoding import state as loop
+from specdec_jax.decoding import loop
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.state import LoopState, RowSettings, StepInfo
-from specdec_jax.sampling import Use, draw, standardize_rows, uniforms
+from specdec_jax.sampling import (
+    Noise,
+    Rule,
+    TokenRule,
+    Use,
+    position_keys,
+    standardize_rows,
+    uniforms,
+)
 from specdec_jax.typing import Array, Key, Params, PyTree
 
 
@@ -23,6 +31,7 @@ class Autoregressive:
       model: the language model.
       max_new_tokens: M, the size of the buffers; a row's own cap may be lower.
       eos_id: ends a row.
+      rule: says how a token is drawn.
 
     Raises:
       SettingsError: max_new_tokens is below 1.
@@ -31,6 +40,7 @@ class Autoregressive:
     model: LanguageModel
     max_new_tokens: int
     eos_id: int
+    rule: Rule = TokenRule()
 
     def __post_init__(self):
         loop.check_max_new_tokens(self.max_new_tokens)
@@ -43,9 +53,9 @@ class Autoregressive:
           inputs: what its `start` takes.
           prompt: what to go on from.
         """
-        return loop.begin(
-            self.model, params, inputs, prompt, self.max_new_tokens, 0, None
-        )
+        slots = loop.slots_needed(prompt, self.max_new_tokens, 0)
+        prefilled = loop.prefill(self.model, params, inputs, prompt, slots)
+        return loop.begin(prompt, prefilled.cache, None, self.max_new_tokens, 0)
 
     def step(
         self,
@@ -54,7 +64,7 @@ class Autoregressive:
         params: Params,
         rows: RowSettings,
     ) -> tuple[LoopState, StepInfo]:
-        """One model run: x ~ p(x | prefix) for every row.
+        """One target call: x ~ p(x | prefix) for every row.
 
         Args:
           keys: [B], from `sampling.row_keys`; the same in every step, which derives its
@@ -68,8 +78,11 @@ class Autoregressive:
         )
         probs = standardize_rows(logits, rows.warp, self.model.vocab_size)
         steps = jnp.broadcast_to(state.step, batch)
-        uniform = uniforms(keys, Use.SAMPLE, steps, ())
-        token = jax.vmap(draw)(probs[:, 0], uniform)
+        noise = Noise(
+            uniform=uniforms(keys, Use.SAMPLE, steps, ()),
+            key=position_keys(keys, state.lengths[:, None] + 1)[:, 0],
+        )
+        token = jax.vmap(self.rule.draw)(probs[:, 0], noise)
         none = jnp.zeros(batch, jnp.int32)
         info = StepInfo(
             drafted=jnp.zeros((batch, 0), jnp.int32),

@@ -10,7 +10,8 @@ from typing import runtime_checkable
 import jax
 
 from specdec_jax.decoding.contracts import Prompt
-from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings, finish
+from specdec_jax.decoding.loop import finish
+from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings
 from specdec_jax.typing import Array, Key, Params, Protocol, PyTree
 
 

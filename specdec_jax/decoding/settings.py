@@ -1,17 +1,32 @@
 """What a person may set about decoding, checked."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any, TypedDict
 
 import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.decoding.state import RowSettings
 from specdec_jax.errors import SettingsError
-from specdec_jax.sampling import Warp
+from specdec_jax.sampling import RULES, Rule, Warp
 from specdec_jax.typing import self_checked
 
 PerRow = float | Sequence[float] | np.ndarray
-WholePerRow = int | Sequence[int] | np.ndarray
+IntPerRow = int | Sequence[int] | np.ndarray
+
+
+class DecodeFields(TypedDict, total=False):
+    """The fields of `DecodeSettings`, as keyword arguments."""
+
+    gamma: IntPerRow
+    temperature: PerRow
+    top_k: IntPerRow
+    top_p: PerRow
+    lenience: PerRow
+    max_new_tokens: IntPerRow
+    max_gamma: int | None
+    rule: str | Rule
 
 
 @self_checked
@@ -19,7 +34,7 @@ class DecodeSettings:
     """How to decode. Each number may be one for all rows, or a sequence of one a row.
 
     Attributes:
-      gamma: guesses a block; 0 does not speculate.
+      gamma: draft tokens a block; 0 does not speculate.
       temperature: 0 is argmax.
       top_k: keep the k likeliest tokens; 0 is off.
       top_p: keep the smallest set of this mass, in (0, 1]; 1 is off.
@@ -27,42 +42,60 @@ class DecodeSettings:
       max_new_tokens: a row ends here if it has not ended by itself.
       max_gamma: the width of the verify pass, which is compiled in; the largest gamma
         if not given. Set it to sweep gamma below it without compiling anew.
+      rule: how draft tokens are verified, one for all rows: a name of `sampling.RULES`
+        ("token", Algorithm 1) or a `sampling.Rule` of your own. It is compiled in.
 
     Raises:
       SettingsError: a number is outside what it may be; the message names it.
     """
 
-    gamma: WholePerRow = 4
+    gamma: IntPerRow = 4
     temperature: PerRow = 0.0
-    top_k: WholePerRow = 0
+    top_k: IntPerRow = 0
     top_p: PerRow = 1.0
     lenience: PerRow = 1.0
-    max_new_tokens: WholePerRow = 64
+    max_new_tokens: IntPerRow = 64
     max_gamma: int | None = None
+    rule: str | Rule = "token"
 
     def __post_init__(self):
-        self._check("gamma", lambda x: x >= 0, "a whole number, at least 0", whole=True)
+        self._check("gamma", lambda x: x >= 0, "an integer, at least 0", whole=True)
         self._check("temperature", lambda x: x >= 0, "finite and at least 0")
-        self._check("top_k", lambda x: x >= 0, "a whole number, at least 0", whole=True)
+        self._check("top_k", lambda x: x >= 0, "an integer, at least 0", whole=True)
         # XLA takes what is below the least normal number as 0.
         least = np.finfo(np.float32).tiny
         for name in ("top_p", "lenience"):
             self._check(name, lambda x: (x >= least) & (x <= 1), "in (0, 1]")
         self._check(
-            "max_new_tokens", lambda x: x >= 1, "a whole number, at least 1", whole=True
+            "max_new_tokens", lambda x: x >= 1, "an integer, at least 1", whole=True
         )
         largest = int(np.max(self.gamma))
         if self.max_gamma is not None:
             self._check(
                 "max_gamma",
                 lambda x: (x >= largest) & (np.ndim(x) == 0),
-                f"one whole number, at least gamma ({largest})",
+                f"one integer, at least gamma ({largest})",
                 whole=True,
             )
 
+        self._check_rule()
+
+    @property
+    def verification_rule(self) -> Rule:
+        """The rule itself."""
+        return RULES[self.rule] if isinstance(self.rule, str) else self.rule
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings by name, as records hold them; a rule is told by its name."""
+        fields = dataclasses.fields(self)
+        values = {field.name: getattr(self, field.name) for field in fields}
+        if not isinstance(self.rule, str):
+            values["rule"] = getattr(self.rule, "name", type(self.rule).__name__)
+        return values
+
     @property
     def static_gamma(self) -> int:
-        """G: guesses of the widest block, which is compiled in."""
+        """G: draft tokens of the widest block, which is compiled in."""
         return int(np.max(self.gamma)) if self.max_gamma is None else self.max_gamma
 
     @property
@@ -96,6 +129,27 @@ class DecodeSettings:
             lenience=spread("lenience", jnp.float32),
             max_new_tokens=spread("max_new_tokens", jnp.int32),
         )
+
+    def _check_rule(self):
+        if isinstance(self.rule, str):
+            if self.rule not in RULES:
+                raise SettingsError(
+                    f"rule must be one of {', '.join(RULES)}, or a Rule of your own, "
+                    f"not {self.rule!r}"
+                )
+            return
+        if isinstance(self.rule, type) or not isinstance(self.rule, Rule):
+            raise SettingsError(
+                "a rule is a value with the methods draw and verify (see "
+                f"specdec_jax/sampling/rules/base.py), not {self.rule!r}"
+            )
+        try:
+            hash(self.rule)
+        except TypeError as error:
+            raise SettingsError(
+                f"the rule {type(self.rule).__name__} must be hashable, as it is "
+                "compiled in: make it a dataclass with frozen=True"
+            ) from error
 
     def _check(self, name, is_valid, requirement, whole=False):
         """Raises, or puts the value in its plain form: an int, a float, or a tuple.

@@ -5,20 +5,28 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from specdec_jax.decoding import state as loop
-from specdec_jax.decoding.contracts import Commit, Drafter, LanguageModel, Prompt
+from specdec_jax.decoding import loop
+from specdec_jax.decoding.contracts import (
+    Commit,
+    Drafter,
+    Draw,
+    LanguageModel,
+    Prompt,
+    Proposal,
+)
 from specdec_jax.decoding.state import LoopState, RowSettings, StepInfo
 from specdec_jax.errors import PairError, SettingsError
 from specdec_jax.sampling import (
     Block,
+    Rule,
+    TokenRule,
     Use,
-    VerificationRule,
-    endorsed_by_argmax,
+    position_keys,
     standardize_rows,
     uniforms,
-    verify_tokens,
 )
-from specdec_jax.typing import Array, Bool, Float32, Int32, Key, Params, PyTree, record
+from specdec_jax.sampling.lenience import betas, forced_accept, near_argmax_rows
+from specdec_jax.typing import Array, Float32, Int32, Key, Params, PyTree, record
 
 
 @record
@@ -31,21 +39,22 @@ class PairParams:
 
 @dataclasses.dataclass(frozen=True)
 class Speculative:
-    """A drafter guesses, the target scores all guesses at once, a rule decides.
+    """A drafter drafts, the target scores the whole block at once, a rule decides.
 
     The output follows the target's distribution exactly, whatever the drafter is
-    (Theorem of appendix A.1), as long as every row's lenience is 1. The target runs at
-    most once for each token that is emitted.
+    (theorem of appendix A.1), as long as the rule is lossless and every row's lenience
+    is 1. There is at most one target call for each token that is emitted.
 
     Attributes:
       target, drafter: of one vocabulary.
       max_gamma: G, the width of a block; a row's own gamma may be lower, and 0.
       max_new_tokens: M, the size of the buffers; a row's own cap may be lower.
       eos_id: ends a row.
-      rule: what decides; another lossless rule may stand in.
+      rule: draws tokens and verifies blocks.
 
     Raises:
-      PairError: the drafter's vocabulary is not the target's.
+      PairError: the drafter's vocabulary is not the target's, or it taps a layer that
+        the target does not have.
       SettingsError: max_gamma is below 0, or max_new_tokens below 1.
     """
 
@@ -54,7 +63,7 @@ class Speculative:
     max_gamma: int
     max_new_tokens: int
     eos_id: int
-    rule: VerificationRule = verify_tokens
+    rule: Rule = TokenRule()
 
     def __post_init__(self):
         if self.drafter.vocab_size != self.target.vocab_size:
@@ -62,12 +71,18 @@ class Speculative:
                 f"the target has {self.target.vocab_size} tokens and the drafter "
                 f"{self.drafter.vocab_size}: speculative decoding needs one vocabulary"
             )
+        layers = self.target.num_layers
+        if not all(0 <= tap < layers for tap in self.drafter.taps):
+            raise PairError(
+                f"the drafter taps layers {self.drafter.taps} of the target, which has "
+                f"{layers}, from 0"
+            )
         if self.max_gamma < 0:
             raise SettingsError(f"max_gamma must be at least 0, not {self.max_gamma}")
         loop.check_max_new_tokens(self.max_new_tokens)
 
     def init(self, params: PairParams, inputs: PyTree, prompt: Prompt) -> LoopState:
-        """Encodes and prefills, each model for itself.
+        """Encodes and prefills: the target first, then the drafter, which may read it.
 
         Args:
           params: of both sides.
@@ -75,15 +90,14 @@ class Speculative:
           prompt: what to go on from.
         """
         slots = loop.slots_needed(prompt, self.max_new_tokens, self.max_gamma)
-        draft_state = self.drafter.init(params.drafter, inputs, prompt, slots)
+        target = loop.prefill(
+            self.target, params.target, inputs, prompt, slots, self.drafter.taps
+        )
+        draft_state = self.drafter.init(
+            params.drafter, inputs, target.context, prompt, target.features, slots
+        )
         return loop.begin(
-            self.target,
-            params.target,
-            inputs,
-            prompt,
-            self.max_new_tokens,
-            self.max_gamma,
-            draft_state,
+            prompt, target.cache, draft_state, self.max_new_tokens, self.max_gamma
         )
 
     def step(
@@ -101,67 +115,58 @@ class Speculative:
           state: donated by `run`'s callers.
           params, rows: the same in every step.
         """
-        batch, width = state.lengths.shape[0], self.max_gamma
-        steps = jnp.broadcast_to(state.step, batch)
-        gamma = self._gamma_wanted(state, rows)
+        steps = jnp.broadcast_to(state.step, state.lengths.shape)
+        # The next G + 1 tokens of a row, by their absolute positions.
+        place = jnp.arange(self.max_gamma + 1, dtype=jnp.int32)[None]
+        noise_keys = position_keys(keys, state.lengths[:, None] + 1 + place)
 
-        # Sample gamma guesses x_i ~ q_i from M_q autoregressively.
+        # Sample gamma draft tokens x_i ~ q_i from M_q autoregressively.
+        wanted = self._gamma_wanted(state, rows)
+        draft_uniforms = uniforms(keys, Use.DRAFT, steps, (self.max_gamma,))
         proposal, draft_state = self.drafter.propose(
             params.drafter,
             state.draft_state,
-            uniforms(keys, Use.DRAFT, steps, (width,)),
+            Draw(draft_uniforms, noise_keys[:, :-1], self.rule),
             rows.warp,
-            gamma,
+            wanted,
         )
-        gamma = jnp.minimum(gamma, proposal.num_drafted)
-        # A row that never speculates draws as the baseline does, whoever is beside it.
-        use = jnp.where(rows.gamma > 0, Use.CORRECT.value, Use.SAMPLE.value)
-        # Run M_p once, on the last token and all guesses: p_1 .. p_{gamma+1}.
+        gamma = jnp.minimum(wanted, proposal.num_drafted)
+        # Run M_p once, on the last token and all draft tokens: p_1 .. p_{gamma+1}.
         logits, features, cache = self.target.extend(
             params.target,
             state.target_cache,
             jnp.concatenate([state.last_token[:, None], proposal.tokens], axis=1),
             state.lengths,
+            self.drafter.taps,
         )
-        # Determine the number of accepted guesses n, and one more token.
-        verdict = jax.vmap(self.rule)(
-            Block(
-                target_probs=standardize_rows(
-                    logits, rows.warp, self.target.vocab_size
-                ),
-                draft_probs=proposal.probs,
-                draft_tokens=proposal.tokens,
-                gamma=gamma,
-                lenience=rows.lenience,
-                endorsed=self._endorsed(logits, proposal.tokens, rows),
-                accept_uniforms=uniforms(keys, Use.ACCEPT, steps, (width,)),
-                draw_uniform=uniforms(keys, use, steps, ()),
-            )
+        # Determine the number of accepted draft tokens n, and one more token.
+        block, beta = self._block(
+            keys, noise_keys, steps, logits, proposal, gamma, rows
         )
+        verdict = jax.vmap(self.rule.verify)(block)
         # Return prefix + [x_1, .., x_n, t].
-        block = jnp.pad(proposal.tokens, ((0, 0), (0, 1)))
-        place = jnp.arange(width + 1, dtype=jnp.int32)[None]
         is_next = place == verdict.num_accepted[:, None]
-        block = jnp.where(is_next, verdict.next_token[:, None], block)
+        tokens = jnp.pad(proposal.tokens, ((0, 0), (0, 1)))
+        tokens = jnp.where(is_next, verdict.next_token[:, None], tokens)
         # Past its own gamma a row holds what its drafter left there.
-        in_force = place[:, :width] < gamma[:, None]
+        in_force = place[:, :-1] < gamma[:, None]
         info = StepInfo(
             drafted=jnp.where(in_force, proposal.tokens, 0),
             gamma=gamma,
             num_accepted=verdict.num_accepted,
             next_token=verdict.next_token,
             num_emitted=verdict.num_accepted + 1,
-            betas=jnp.where(in_force, verdict.betas, 0.0),
+            betas=jnp.where(in_force, beta, 0.0),
         )
-        commit = Commit(block, verdict.num_accepted, gamma, state.active, features)
+        commit = Commit(tokens, verdict.num_accepted, gamma, state.active, features)
         return loop.advance(
             state,
-            block,
+            tokens,
             info,
             rows.max_new_tokens,
             self.eos_id,
             cache,
-            self.drafter.commit(draft_state, commit),
+            self.drafter.commit(params.drafter, draft_state, commit),
         )
 
     def run(
@@ -177,29 +182,46 @@ class Speculative:
     def _gamma_wanted(self, state: LoopState, rows: RowSettings) -> Int32[Array, " B"]:
         """Each row's gamma; fewer when its cap is near, none when it is finished.
 
-        Guesses that could not be emitted are not made. This is decided before anything
-        of the block is drawn, so it cannot bias it.
+        Tokens that could not be emitted are not drafted. This is decided before
+        anything of the block is drawn, so it cannot bias it.
         """
         room = rows.max_new_tokens - state.num_emitted - 1
         gamma = jnp.minimum(jnp.minimum(rows.gamma, room), self.max_gamma)
         return jnp.where(state.active, jnp.maximum(gamma, 0), 0)
 
-    def _endorsed(
+    def _block(
         self,
+        keys: Key[Array, " B"],
+        noise_keys: Key[Array, "B G_and_1"],
+        steps: Int32[Array, " B"],
         logits: Float32[Array, "B G_and_1 V"],
-        guesses: Int32[Array, "B G"],
+        proposal: Proposal,
+        gamma: Int32[Array, " B"],
         rows: RowSettings,
-    ) -> Bool[Array, "B G"]:
-        """Lenience at temperature 0, paid for only if some row has it."""
-
-        def some():
-            return jax.vmap(endorsed_by_argmax, (0, 0, 0, 0, None))(
-                logits[:, :-1],
-                guesses,
-                rows.warp.temperature,
-                rows.lenience,
-                self.target.vocab_size,
-            )
-
-        wanted = (rows.warp.temperature == 0) & (rows.lenience < 1)
-        return jax.lax.cond(wanted.any(), some, lambda: jnp.zeros(guesses.shape, bool))
+    ) -> tuple[Block, Float32[Array, "B G"]]:
+        """What the rule sees of each row, and the beta of each draft token."""
+        p = standardize_rows(logits, rows.warp, self.target.vocab_size)
+        q, drafted = proposal.probs, proposal.tokens
+        near = near_argmax_rows(
+            logits[:, :-1],
+            drafted,
+            rows.warp.temperature,
+            rows.lenience,
+            self.target.vocab_size,
+        )
+        accept_uniforms = uniforms(keys, Use.ACCEPT, steps, (self.max_gamma,))
+        # A row that never speculates draws as the baseline does, whoever is beside it.
+        use = jnp.where(rows.gamma > 0, Use.CORRECT.value, Use.SAMPLE.value)
+        block = Block(
+            target_probs=p,
+            draft_probs=q,
+            draft_tokens=drafted,
+            gamma=gamma,
+            forced_accept=jax.vmap(forced_accept)(
+                p[:, :-1], q, drafted, accept_uniforms, near, rows.lenience
+            ),
+            accept_uniforms=accept_uniforms,
+            draw_uniform=uniforms(keys, use, steps, ()),
+            position_keys=noise_keys,
+        )
+        return block, jax.vmap(betas)(p[:, :-1], q, near, rows.lenience)

@@ -16,17 +16,17 @@ Counts = np.ndarray | np.generic | float  # one a row, or one for all
 class DecodeStats:
     """What happened to each row; all arrays are [B].
 
-    Nothing past a row's end is counted: a guess counts once it was tested and a token
-    came out at its place.
+    Nothing past a row's end is counted: a draft token counts once it was tested and a
+    token came out at its place.
 
     Attributes:
       tokens: emitted, EOS included.
-      target_calls: target runs that emitted something.
-      drafted: guesses in force in those runs.
-      accepted: guesses that stood.
+      target_calls: that emitted something.
+      drafted: draft tokens in force in those calls.
+      accepted: draft tokens that were.
       rejected: first rejections, one a block at most.
-      beta_sum, beta_count: sum of sum_x min(p/l, q) over the guesses tested, and their
-        number (accepted + rejected).
+      beta_sum, beta_count: sum of sum_x min(p/l, q) over the draft tokens tested, and
+        their number (accepted + rejected).
     """
 
     tokens: Count
@@ -38,21 +38,21 @@ class DecodeStats:
     beta_count: Count
 
     @property
-    def tokens_per_call(self) -> Count:
+    def tokens_per_target_call(self) -> Count:
         return self.tokens / np.maximum(self.target_calls, 1)
 
     @property
     def acceptance_rate(self) -> Count:
-        """alpha by counting: accepted / (accepted + first rejections).
+        """alpha by counting: accepted / tested, tested = accepted + first rejections.
 
-        Not accepted / drafted, which is too low: guesses after a rejection were never
-        tested. NaN where nothing was tested.
+        Not accepted / drafted, which is too low: draft tokens after a rejection were
+        never tested. NaN where nothing was tested.
         """
         return _ratio(self.accepted, self.accepted + self.rejected)
 
     @property
     def alpha(self) -> Count:
-        """alpha as the mean of beta = sum_x min(p/l, q) over the guesses tested."""
+        """alpha: the mean of beta = sum_x min(p/l, q) over the draft tokens tested."""
         return _ratio(self.beta_sum, self.beta_count)
 
     @classmethod

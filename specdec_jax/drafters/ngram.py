@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from specdec_jax.decoding.contracts import Commit, Prompt, Proposal
-from specdec_jax.sampling import Warp, draw, standardize_rows
+from specdec_jax.decoding.contracts import Commit, Draw, Prompt, Proposal
+from specdec_jax.drafters.base import RuleBasedDrafter
+from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, PyTree, record
 
 NOTHING = -1  # stands before the first token of a row
@@ -125,21 +126,20 @@ def _successors(
 
 
 @dataclasses.dataclass(frozen=True)
-class NGramDrafter:
-    """Draws guesses from an n-gram of any order, standardized as the target is.
+class NGramDrafter(RuleBasedDrafter):
+    """Draws from an n-gram of any order, standardized as the target is.
 
     Its parameters are `NGramParams`, its state the newest order - 1 tokens of each row.
-
-    Attributes:
-      vocab_size: of the target and of the n-gram.
-      padded_vocab_size: V, the width of the target's logits.
     """
 
-    vocab_size: int
-    padded_vocab_size: int
-
     def init(
-        self, params: NGramParams, inputs: PyTree, prompt: Prompt, slots: int
+        self,
+        params: NGramParams,
+        inputs: PyTree,
+        context: PyTree,
+        prompt: Prompt,
+        prompt_features: Array | None,
+        slots: int,
     ) -> Int32[Array, "B K"]:
         size = params.order - 1
         before = ((0, 0), (size, 0))
@@ -150,12 +150,12 @@ class NGramDrafter:
         self,
         params: NGramParams,
         state: Int32[Array, "B K"],
-        uniforms: Float32[Array, "B G"],
+        draw: Draw,
         warp: Warp,
         gamma: Int32[Array, " B"],
     ) -> tuple[Proposal, Int32[Array, "B K"]]:
         """Draws x_i ~ q_i one after the other, up to the largest gamma of any row."""
-        batch, width = uniforms.shape
+        batch, width = gamma.shape[0], draw.max_gamma
         padding = ((0, 0), (0, self.padded_vocab_size - self.vocab_size))
 
         def body(i, carry):
@@ -163,8 +163,7 @@ class NGramDrafter:
             seen = jax.vmap(next_probs, (None, 0))(params, history)
             logits = jnp.log(jnp.pad(seen, padding))[:, None]
             q = standardize_rows(logits, warp, self.vocab_size)
-            uniform = jax.lax.dynamic_index_in_dim(uniforms, i, 1, keepdims=False)
-            token = jax.vmap(draw)(q[:, 0], uniform)[:, None]
+            token = draw(q[:, 0], i)[:, None]
             return (
                 jnp.concatenate([history, token], axis=1)[:, 1:],
                 jax.lax.dynamic_update_slice(tokens, token, (0, i)),
@@ -177,7 +176,9 @@ class NGramDrafter:
         _, tokens, probs = jax.lax.fori_loop(0, gamma.max(), body, carry)
         return Proposal(tokens, probs, num_drafted=gamma), state
 
-    def commit(self, state: Int32[Array, "B K"], commit: Commit) -> Int32[Array, "B K"]:
+    def commit(
+        self, params: NGramParams, state: Int32[Array, "B K"], commit: Commit
+    ) -> Int32[Array, "B K"]:
         grown = jnp.concatenate([state, commit.tokens], axis=1)
         newest = _slices(grown, commit.num_accepted + 1, state.shape[1])
         return jnp.where(commit.active[:, None], newest, state)

@@ -1,7 +1,7 @@
-"""The drafter that copies: what followed the last time these tokens stood there.
+"""Prompt lookup: drafts what followed the last time the newest tokens occurred.
 
 It needs no parameters and gains where an output repeats its source or itself: editing,
-summaries, code, names.
+summaries, code, names. What is ours: it copies from a T5's source too.
 """
 
 import dataclasses
@@ -9,10 +9,11 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from specdec_jax.decoding.contracts import Commit, Prompt, Proposal
+from specdec_jax.decoding.contracts import Commit, Draw, Prompt, Proposal
+from specdec_jax.drafters.base import RuleBasedDrafter
 from specdec_jax.errors import SettingsError
 from specdec_jax.sampling import Warp
-from specdec_jax.typing import Array, Callable, Float32, Int32, Params, PyTree, record
+from specdec_jax.typing import Array, Callable, Int32, Params, PyTree, record
 
 NOTHING = -1  # no token: it matches none, and a copy ends at it
 
@@ -31,17 +32,17 @@ class PromptLookupState:
 
 
 @dataclasses.dataclass(frozen=True)
-class PromptLookupDrafter:
-    """Guesses what came after an earlier occurrence of the newest tokens.
+class PromptLookupDrafter(RuleBasedDrafter):
+    """Drafts what came after an earlier occurrence of the newest tokens.
 
     Of all places, in the source and in what the row holds so far, where the newest
     tokens stood before, it takes the one where most of them agree (`max_match` at
     most), the latest of several, and copies what followed. A copy that comes to the
-    newest token goes on with its own guesses: after a b a b it guesses a b a b. Where
-    fewer than `min_match` tokens agree there are no guesses, and where the source ends
-    there are no more of them: gamma falls, to 0 if need be, for that row and block.
+    newest token goes on with its own draft tokens: after a b a b it drafts a b a b.
+    Where fewer than `min_match` tokens agree nothing is drafted, and where the source
+    ends nothing more: gamma falls, to 0 if need be, for that row and block.
 
-    The guesses are by rule, so q is one-hot at every temperature.
+    Nothing is drawn, so q is one-hot at every temperature.
 
     Attributes:
       vocab_size: of the target; other ids are not copied.
@@ -55,8 +56,6 @@ class PromptLookupDrafter:
       SettingsError: not 1 <= min_match <= max_match.
     """
 
-    vocab_size: int
-    padded_vocab_size: int
     source: Callable[[PyTree], Array] | None = None
     min_match: int = 1
     max_match: int = 8
@@ -64,12 +63,18 @@ class PromptLookupDrafter:
     def __post_init__(self):
         if not 1 <= self.min_match <= self.max_match:
             raise SettingsError(
-                "copying needs 1 <= min_match <= max_match, not "
+                "prompt lookup needs 1 <= min_match <= max_match, not "
                 f"{self.min_match} and {self.max_match}"
             )
 
     def init(
-        self, params: Params, inputs: PyTree, prompt: Prompt, slots: int
+        self,
+        params: Params,
+        inputs: PyTree,
+        context: PyTree,
+        prompt: Prompt,
+        prompt_features: Array | None,
+        slots: int,
     ) -> PromptLookupState:
         batch, width = prompt.tokens.shape
         pieces = [jnp.full((batch, self.max_match), NOTHING, jnp.int32)]
@@ -87,19 +92,21 @@ class PromptLookupDrafter:
         self,
         params: Params,
         state: PromptLookupState,
-        uniforms: Float32[Array, "B G"],
+        draw: Draw,
         warp: Warp,
         gamma: Int32[Array, " B"],
     ) -> tuple[Proposal, PromptLookupState]:
-        width = uniforms.shape[1]
-        copied = jax.vmap(self._copied, (0, 0, None))(state.context, state.ends, width)
+        copied = jax.vmap(self._copied, (0, 0, None))(
+            state.context, state.ends, draw.max_gamma
+        )
         is_token = (copied >= 0) & (copied < self.vocab_size)
         found = jnp.cumprod(is_token.astype(jnp.int32), axis=1).sum(axis=1)
         tokens = jnp.where(is_token, copied, 0)
-        q = jax.nn.one_hot(tokens, self.padded_vocab_size)
-        return Proposal(tokens, q, num_drafted=jnp.minimum(gamma, found)), state
+        return self.one_hot(tokens, jnp.minimum(gamma, found)), state
 
-    def commit(self, state: PromptLookupState, commit: Commit) -> PromptLookupState:
+    def commit(
+        self, params: Params, state: PromptLookupState, commit: Commit
+    ) -> PromptLookupState:
         """Appends the block; what it holds past its end is overwritten by the next."""
         context = jax.vmap(jax.lax.dynamic_update_slice)(
             state.context, commit.tokens, (state.ends,)
@@ -110,7 +117,7 @@ class PromptLookupDrafter:
     def _copied(
         self, context_c: Int32[Array, " C"], end: Int32[Array, ""], width: int
     ) -> Int32[Array, " G"]:
-        """What one row would guess next; `NOTHING` where there is nothing to copy."""
+        """What one row would draft next; `NOTHING` where there is nothing to copy."""
         size = context_c.shape[0]
         newest = end - 1
         place_c = jnp.arange(size, dtype=jnp.int32)

@@ -1,46 +1,44 @@
-"""The drafter that guesses the newest token again: a baseline that costs nothing."""
+"""The drafter that drafts the newest token again: a baseline that costs nothing."""
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
-from specdec_jax.decoding.contracts import Commit, Prompt, Proposal
+from specdec_jax.decoding.contracts import Commit, Draw, Prompt, Proposal
+from specdec_jax.decoding.loop import at_index
+from specdec_jax.drafters.base import RuleBasedDrafter
 from specdec_jax.sampling import Warp
-from specdec_jax.typing import Array, Float32, Int32, Params, PyTree
+from specdec_jax.typing import Array, Int32, Params, PyTree
 
 
 @dataclasses.dataclass(frozen=True)
-class RepeatLastDrafter:
-    """Guesses each row's newest token, G times; its q is one-hot.
-
-    Its state is those tokens, [B].
-
-    Attributes:
-      vocab_size: of the target.
-      padded_vocab_size: V, the width of the target's logits.
-    """
-
-    vocab_size: int
-    padded_vocab_size: int
+class RepeatLastDrafter(RuleBasedDrafter):
+    """Drafts each row's newest token, G times; its state is those tokens, [B]."""
 
     def init(
-        self, params: Params, inputs: PyTree, prompt: Prompt, slots: int
+        self,
+        params: Params,
+        inputs: PyTree,
+        context: PyTree,
+        prompt: Prompt,
+        prompt_features: Array | None,
+        slots: int,
     ) -> Int32[Array, " B"]:
-        return prompt.tokens[jnp.arange(prompt.tokens.shape[0]), prompt.lengths - 1]
+        return at_index(prompt.tokens, prompt.lengths - 1)
 
     def propose(
         self,
         params: Params,
         state: Int32[Array, " B"],
-        uniforms: Float32[Array, "B G"],
+        draw: Draw,
         warp: Warp,
         gamma: Int32[Array, " B"],
     ) -> tuple[Proposal, Int32[Array, " B"]]:
-        tokens = jnp.broadcast_to(state[:, None], uniforms.shape)
-        q = jax.nn.one_hot(tokens, self.padded_vocab_size)
-        return Proposal(tokens, q, num_drafted=gamma), state
+        shape = (state.shape[0], draw.max_gamma)
+        return self.one_hot(jnp.broadcast_to(state[:, None], shape), gamma), state
 
-    def commit(self, state: Int32[Array, " B"], commit: Commit) -> Int32[Array, " B"]:
-        newest = commit.tokens[jnp.arange(state.shape[0]), commit.num_accepted]
+    def commit(
+        self, params: Params, state: Int32[Array, " B"], commit: Commit
+    ) -> Int32[Array, " B"]:
+        newest = at_index(commit.tokens, commit.num_accepted)
         return jnp.where(commit.active, newest, state)

@@ -2,48 +2,33 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
-from specdec_jax.decoding.contracts import Commit, Prompt, Proposal
-from specdec_jax.sampling import Warp, draw, standardize_rows
-from specdec_jax.typing import Array, Float32, Int32, Params, PyTree
+from specdec_jax.decoding.contracts import Draw, Proposal
+from specdec_jax.drafters.base import RuleBasedDrafter
+from specdec_jax.sampling import Warp, standardize_rows
+from specdec_jax.typing import Array, Int32, Params
 
 
 @dataclasses.dataclass(frozen=True)
-class UniformDrafter:
-    """Draws guesses from equal logits, standardized as the target's are.
+class UniformDrafter(RuleBasedDrafter):
+    """Draws from equal logits, standardized as the target's are.
 
     So q is 1 / vocab_size at every temperature but 0, where it is one-hot at the lowest
     id, as every argmax of a tie is.
-
-    Attributes:
-      vocab_size: of the target.
-      padded_vocab_size: V, the width of the target's logits.
     """
-
-    vocab_size: int
-    padded_vocab_size: int
-
-    def init(
-        self, params: Params, inputs: PyTree, prompt: Prompt, slots: int
-    ) -> tuple[()]:
-        return ()
 
     def propose(
         self,
         params: Params,
         state: tuple[()],
-        uniforms: Float32[Array, "B G"],
+        draw: Draw,
         warp: Warp,
         gamma: Int32[Array, " B"],
     ) -> tuple[Proposal, tuple[()]]:
-        batch, width = uniforms.shape
+        batch, width = gamma.shape[0], draw.max_gamma
         logits = jnp.zeros((batch, 1, self.padded_vocab_size))
         q = standardize_rows(logits, warp, self.vocab_size)
-        tokens = jax.vmap(jax.vmap(draw, (None, 0)))(q[:, 0], uniforms)
+        tokens = jnp.stack([draw(q[:, 0], i) for i in range(width)], axis=1)
         probs = jnp.broadcast_to(q, (batch, width, self.padded_vocab_size))
         return Proposal(tokens, probs, num_drafted=gamma), state
-
-    def commit(self, state: tuple[()], commit: Commit) -> tuple[()]:
-        return state

@@ -28,7 +28,7 @@ class NoInputs:
 
 
 def source_tokens(inputs: EncoderInputs) -> Int32[Array, "B E"]:
-    """The source's ids, -1 at padding: what a copying drafter may copy from."""
+    """The source's ids, -1 at padding: what prompt lookup may copy from."""
     return jnp.where(inputs.mask, inputs.tokens, -1)
 
 
@@ -43,8 +43,8 @@ def widened(model: LanguageModel, padded_vocab_size: int) -> LanguageModel:
     if more == 0:
         return model
 
-    def extend(params, cache, tokens, lengths):
-        logits, features, cache = model.extend(params, cache, tokens, lengths)
+    def extend(params, cache, tokens, lengths, taps=()):
+        logits, features, cache = model.extend(params, cache, tokens, lengths, taps)
         return jnp.pad(logits, ((0, 0), (0, 0), (0, more))), features, cache
 
     return dataclasses.replace(
@@ -62,10 +62,17 @@ def t5_language_model(config: T5Config) -> LanguageModel:
             {"params": params}, inputs.tokens, inputs.mask, slots, method="start_cache"
         )
 
-    def extend(params, cache, tokens, lengths):
-        return model.apply({"params": params}, cache, tokens, lengths, method="extend")
+    def extend(params, cache, tokens, lengths, taps=()):
+        given = (cache, tokens, lengths, taps)
+        return model.apply({"params": params}, *given, method="extend")
 
-    return LanguageModel(config.vocab_size, config.padded_vocab_size, start, extend)
+    return LanguageModel(
+        config.vocab_size,
+        config.padded_vocab_size,
+        start,
+        extend,
+        num_layers=config.num_decoder_layers,
+    )
 
 
 @functools.cache
@@ -75,13 +82,20 @@ def gpt_language_model(config: GPTConfig) -> LanguageModel:
 
     def start(params, inputs, slots):
         batch = inputs.rows.shape[0]
-        return model.apply({"params": params}, batch, slots, method="start_cache")
+        cache = model.apply({"params": params}, batch, slots, method="start_cache")
+        return cache, None
 
-    def extend(params, cache, tokens, lengths):
-        return model.apply({"params": params}, cache, tokens, lengths, method="extend")
+    def extend(params, cache, tokens, lengths, taps=()):
+        given = (cache, tokens, lengths, taps)
+        return model.apply({"params": params}, *given, method="extend")
 
     return LanguageModel(
-        config.vocab_size, config.padded_vocab_size, start, extend, config.max_length
+        config.vocab_size,
+        config.padded_vocab_size,
+        start,
+        extend,
+        max_length=config.max_length,
+        num_layers=config.num_layers,
     )
 
 

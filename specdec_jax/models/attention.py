@@ -4,6 +4,8 @@ T5's is not scaled by the head size, and one relative bias serves all layers; GP
 scaled, and its mask is all that is added.
 """
 
+from collections.abc import Sequence
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -113,6 +115,13 @@ def causal_bias(
 def padding_bias(mask: Bool[Array, "B E"]) -> Float[Array, "B 1 1 E"]:
     """Hides padded encoder positions from every query."""
     return jnp.where(mask, 0.0, MASKED).astype(jnp.float32)[:, None, None, :]
+
+
+def tapped(
+    outputs: Sequence[Float[Array, "B T D"]], taps: Sequence[int]
+) -> Float[Array, "B T K D"] | None:
+    """The outputs of the layers of a stack that are wanted, in the order of `taps`."""
+    return jnp.stack([outputs[tap] for tap in taps], axis=2) if taps else None
 
 
 class Attention(nn.Module):

@@ -113,17 +113,20 @@ class GPTDecoder(nn.Module):
                 c.padded_vocab_size, dtype, out_dtype=jnp.dtype(jnp.float32)
             )
 
-    def __call__(self, x, positions, slots, deterministic, past=None, lengths=None):
-        """Features [B, T, D] of a block, and the cache with it."""
+    def __call__(
+        self, x, positions, slots, deterministic, past=None, lengths=None, taps=()
+    ):
+        """The output [B, T, D], the cache with the block, and the tapped layers'."""
         bias = attention.causal_bias(positions, slots)
         x = self.dropout(x, deterministic)
-        seen = []
+        seen, outputs = [], []
         for layer, own in zip(
             self.layers, past or [None] * len(self.layers), strict=True
         ):
             x, own = layer(x, bias, deterministic, own, lengths)
             seen.append(own)
-        return self.decoder_norm(x), tuple(seen)
+            outputs.append(x)
+        return self.decoder_norm(x), tuple(seen), attention.tapped(outputs, taps)
 
 
 class GPT(nn.Module):
@@ -158,8 +161,8 @@ class GPT(nn.Module):
             )
         positions = self._positions(jnp.zeros(batch, jnp.int32), length)
         x = self._embed(tokens, positions)
-        features, _ = self.decoder(x, positions, length, deterministic)
-        return self._logits(features)
+        output, _, _ = self.decoder(x, positions, length, deterministic)
+        return self._logits(output)
 
     def start_cache(self, batch: int, slots: int) -> Past:
         """The cache of rows that have no token yet; S = slots."""
@@ -171,27 +174,32 @@ class GPT(nn.Module):
         )
 
     def extend(
-        self, cache: Past, tokens: Int32[Array, "B T"], lengths: Int32[Array, " B"]
-    ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T D"], Past]:
+        self,
+        cache: Past,
+        tokens: Int32[Array, "B T"],
+        lengths: Int32[Array, " B"],
+        taps: tuple[int, ...] = (),
+    ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T K D"] | None, Past]:
         """Scores T tokens put at each row's own length.
 
-        Guesses past `max_length` are scored as if they stood at the last position;
+        Draft tokens past `max_length` are scored as if they stood at the last position;
         callers see to it that none of them is kept.
 
         Returns:
-          Logits of the token after each of them, the last hidden states that gave the
-          logits, and the cache with the T tokens written at lengths .. lengths + T - 1.
+          Logits of the token after each of them, the outputs of the tapped layers, and
+          the cache with the T tokens written at lengths .. lengths + T - 1.
         """
         positions = self._positions(lengths, tokens.shape[1])
-        features, cache = self.decoder(
+        output, cache, features = self.decoder(
             self._embed(tokens, positions),
             positions,
             cache[0].keys.shape[2],
             True,
             cache,
             lengths,
+            taps,
         )
-        return self._logits(features), features, cache
+        return self._logits(output), features, cache
 
     def _positions(self, lengths, width):
         return lengths[:, None] + jnp.arange(width, dtype=jnp.int32)[None]
@@ -201,9 +209,9 @@ class GPT(nn.Module):
         known = jnp.minimum(positions, self.config.max_length - 1)
         return self.token_embedder(tokens) + self.position_embedder(known)
 
-    def _logits(self, features):
+    def _logits(self, output):
         if self.config.logits_via_embedding:
-            logits = self.token_embedder.attend(features)
+            logits = self.token_embedder.attend(output)
         else:
-            logits = self.decoder.logits_dense(features)
+            logits = self.decoder.logits_dense(output)
         return constrain(logits, "batch", "length", "vocab")

@@ -190,9 +190,9 @@ class Decoder(nn.Module):
         return tuple(layer.cross_keys_values(encoded) for layer in self.layers)
 
     def __call__(
-        self, x, encoded, encoder_bias, deterministic, past=None, lengths=None
+        self, x, encoded, encoder_bias, deterministic, past=None, lengths=None, taps=()
     ):
-        """Features [B, T, D] of a block, and the self-attention cache with it."""
+        """The output [B, T, D], the cache with the block, and the tapped layers'."""
         block = jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
         if past is None:
             positions, slots = block, x.shape[1]
@@ -203,13 +203,15 @@ class Decoder(nn.Module):
             self, lambda relative: attention.decoder_bias(relative, positions, slots)
         )
         x = self.dropout(x, deterministic)
-        seen = []
+        seen, outputs = [], []
         for layer, bias, cross, own in zip(
             self.layers, biases, encoded, past, strict=True
         ):
             x, own = layer(x, bias, cross, encoder_bias, deterministic, own, lengths)
             seen.append(own)
-        return self.dropout(self.decoder_norm(x), deterministic), tuple(seen)
+            outputs.append(x)
+        x = self.dropout(self.decoder_norm(x), deterministic)
+        return x, tuple(seen), attention.tapped(outputs, taps)
 
 
 class T5(nn.Module):
@@ -239,13 +241,13 @@ class T5(nn.Module):
           deterministic: False for dropout, which needs a "dropout" rng.
         """
         encoded = self.encode(encoder_tokens, encoder_mask, deterministic)
-        features, _ = self.decoder(
+        output, _, _ = self.decoder(
             self.token_embedder(decoder_tokens),
             self.decoder.cross_keys_values(encoded),
             attention.padding_bias(encoder_mask),
             deterministic,
         )
-        return self._logits(features)
+        return self._logits(output)
 
     def encode(
         self,
@@ -258,14 +260,18 @@ class T5(nn.Module):
 
     def start_cache(
         self, tokens: Int32[Array, "B E"], mask: Bool[Array, "B E"], slots: int
-    ) -> DecoderCache:
+    ) -> tuple[DecoderCache, Float[Array, "B E D"]]:
         """Encodes an input; the cache of a decoder that has seen no token of its own.
 
         Args:
           tokens, mask: the input, as in `encode`.
           slots: S, how many decoder tokens the cache has room for.
+
+        Returns:
+          The cache, and the encoder's output.
         """
-        encoded = self.decoder.cross_keys_values(self.encode(tokens, mask))
+        context = self.encode(tokens, mask)
+        encoded = self.decoder.cross_keys_values(context)
         c = self.config
         past = tuple(
             kv.empty(
@@ -273,36 +279,38 @@ class T5(nn.Module):
             )
             for _ in range(c.num_decoder_layers)
         )
-        return DecoderCache(past, encoded, attention.padding_bias(mask))
+        return DecoderCache(past, encoded, attention.padding_bias(mask)), context
 
     def extend(
         self,
         cache: DecoderCache,
         tokens: Int32[Array, "B T"],
         lengths: Int32[Array, " B"],
-    ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T D"], DecoderCache]:
+        taps: tuple[int, ...] = (),
+    ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T K D"] | None, DecoderCache]:
         """Scores T tokens put at each row's own length.
 
         Returns:
-          Logits of the token after each of them, the last hidden states that gave the
-          logits, and the cache with the T tokens written at lengths .. lengths + T - 1.
+          Logits of the token after each of them, the outputs of the tapped decoder
+          layers, and the cache with the T tokens written at lengths .. lengths + T - 1.
         """
-        features, past = self.decoder(
+        output, past, features = self.decoder(
             self.token_embedder(tokens),
             cache.encoded,
             cache.encoder_bias,
             True,
             cache.past,
             lengths,
+            taps,
         )
-        return self._logits(features), features, cache.replace(past=past)
+        return self._logits(output), features, cache.replace(past=past)
 
-    def _logits(self, features):
+    def _logits(self, output):
         if self.config.logits_via_embedding:
-            # Scaled last: the scale would cost bfloat16 features a rounding.
-            logits = self.token_embedder.attend(features) * self.config.emb_dim**-0.5
+            # Scaled last: the scale would cost bfloat16 output a rounding.
+            logits = self.token_embedder.attend(output) * self.config.emb_dim**-0.5
         else:
-            logits = self.decoder.logits_dense(features)
+            logits = self.decoder.logits_dense(output)
         return constrain(logits, "batch", "length", "vocab")
 
 

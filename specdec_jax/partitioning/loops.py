@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from specdec_jax.decoding import state as loop
+from specdec_jax.decoding import loop
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.speculative import Speculative

@@ -160,10 +160,12 @@ def partitioned(model: LanguageModel, layout: Layout) -> LanguageModel:
         with constrained_by(layout.constrain):
             return model.start(params, inputs, slots)
 
-    def extend(params, cache, tokens, lengths):
+    def extend(params, cache, tokens, lengths, taps=()):
         with constrained_by(layout.constrain):
-            logits, features, cache = model.extend(params, cache, tokens, lengths)
+            logits, features, cache = model.extend(params, cache, tokens, lengths, taps)
             logits = constrain(logits, "batch", None, None)
-            return logits, constrain(features, "batch", None, None), cache
+            if features is not None:
+                features = constrain(features, "batch", None, None, None)
+            return logits, features, cache
 
     return dataclasses.replace(model, start=start, extend=extend)

@@ -22,10 +22,10 @@ def check_kinds(config: Any, may_be_0: Collection[str] = ()) -> None:
 
     Args:
       config: whose fields' types are not strings.
-      may_be_0: the fields of whole numbers that need not be above 0.
+      may_be_0: the integer fields that need not be above 0.
 
     Raises:
-      SettingsError: a value is of another type, or a whole number too small; the
+      SettingsError: a value is of another type, or an integer too small; the
         message names the field.
     """
     for field in dataclasses.fields(config):
@@ -66,13 +66,11 @@ def check_seed(seed: Any) -> None:
     except TypeError:
         good = False
     if not good:
-        raise SettingsError(
-            f"seed must be a whole number from 0 to 2^32 - 1, not {seed!r}"
-        )
+        raise SettingsError(f"seed must be an integer from 0 to 2^32 - 1, not {seed!r}")
 
 
 _WORDS = {
-    int: "a whole number from {least} on",
+    int: "an integer, at least {least}",
     float: "a number",
     bool: "true or false",
 }

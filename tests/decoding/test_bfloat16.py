@@ -41,7 +41,7 @@ def test_bfloat16_parts_from_the_baseline_only_at_near_ties(seed):
     wide = jax.tree.map(lambda x: x.astype(jnp.float32), both.target)
     tokens = np.asarray(base.tokens)
     shifted = jnp.asarray(np.pad(tokens, ((0, 0), (1, 0)))[:, :M], jnp.int32)
-    cache = exact.start(wide, inputs, M)
+    cache, _ = exact.start(wide, inputs, M)
     logits, _, _ = exact.extend(wide, cache, shifted, jnp.zeros(B, jnp.int32))
     best = np.sort(np.asarray(logits), axis=-1)
     gaps = best[..., -1] - best[..., -2]

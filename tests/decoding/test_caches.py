@@ -1,9 +1,10 @@
 """After every step both caches are those of a fresh prefill of the same prefix.
 
 A drafter that missed a token still gives exact output, only slower: nothing but this
-shows it. A scripted rule forces how many guesses stand.
+shows it. A script forces how many draft tokens are accepted.
 """
 
+import dataclasses
 import functools
 import itertools
 
@@ -13,11 +14,11 @@ import numpy as np
 import pytest
 
 from specdec_jax.decoding.contracts import Prompt
+from specdec_jax.decoding.loop import prefill, slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
-from specdec_jax.decoding.state import prefill, slots_needed
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.sampling import Block, Verdict
+from specdec_jax.sampling import TokenRule, Verdict
 from tests import toy_models as toys
 
 G, STEPS, CAP = 4, 9, 48
@@ -26,11 +27,28 @@ LENGTHS = (7, 2, 5, 1, 6)  # of the rows' source texts, padded to 7
 B = len(LENGTHS)
 
 
-def scripted(block: Block) -> Verdict:
-    """As many guesses stand as `lenience` says in eighths; then any token but EOS."""
-    n = jnp.round(8 * block.lenience).astype(jnp.int32)
-    token = 2 + (28 * block.draw_uniform).astype(jnp.int32)
-    return Verdict(n, token, block.accept_uniforms)
+@dataclasses.dataclass(frozen=True)
+class ScriptedRule:
+    """Accepts as many draft tokens as are forced; then comes any token but EOS."""
+
+    def draw(self, probs_v, noise):
+        return TokenRule().draw(probs_v, noise)
+
+    def verify(self, block):
+        n = jnp.sum(block.forced_accept.astype(jnp.int32))
+        token = 2 + (28 * block.draw_uniform).astype(jnp.int32)
+        return Verdict(n, token)
+
+
+class ScriptedDecoder(Speculative):
+    """Forces as many draft tokens as a row's lenience says, in eighths."""
+
+    def _block(self, keys, noise_keys, steps, logits, proposal, gamma, rows):
+        given = (keys, noise_keys, steps, logits, proposal, gamma, rows)
+        block, betas = super()._block(*given)
+        n = jnp.round(8 * rows.lenience).astype(jnp.int32)
+        forced = jnp.arange(G, dtype=jnp.int32)[None] < n[:, None]
+        return block.replace(forced_accept=forced), betas
 
 
 @functools.cache
@@ -39,12 +57,14 @@ def world():
     drafter, drafter_params = toys.tiny_t5(seed=1, layers=1)
     params = PairParams(target_params, drafter_params)
     inputs = toys.encoder_inputs(0, LENGTHS, width=7)
-    decoder = Speculative(target, NeuralDrafter(drafter), G, CAP, toys.NO_EOS, scripted)
+    decoder = ScriptedDecoder(
+        target, NeuralDrafter(drafter), G, CAP, toys.NO_EOS, ScriptedRule()
+    )
     slots = slots_needed(toys.start_prompt(B), CAP, G)
 
     @functools.partial(jax.jit, static_argnums=0)
     def fresh(model, params, prompt):
-        return prefill(model, params, inputs, prompt, slots)
+        return prefill(model, params, inputs, prompt, slots).cache
 
     def fresh_pair(target_prompt, drafter_prompt):
         return (

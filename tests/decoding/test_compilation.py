@@ -36,9 +36,9 @@ def counted(method):
     """A decoder, and how often Python has run through its model's `extend`."""
     table, calls = toys.table_model(V), [0]
 
-    def extend(params, cache, tokens, lengths):
+    def extend(params, cache, tokens, lengths, taps=()):
         calls[0] += 1
-        return table.extend(params, cache, tokens, lengths)
+        return table.extend(params, cache, tokens, lengths, taps)
 
     model = dataclasses.replace(table, extend=extend)
     if method == "speculative":

@@ -30,7 +30,7 @@ TEXTS = np.random.default_rng(3).integers(2, VOCAB, (40, 6)).tolist()
 DRAFTERS = {
     "similar GPT": (NeuralDrafter(TARGET), SIMILAR),
     "other GPT": (NeuralDrafter(toys.tiny_gpt(1, layers=1)[0]), toys.tiny_gpt(1, 1)[1]),
-    "copying": (PromptLookupDrafter(VOCAB, PADDED), {}),
+    "prompt_lookup": (PromptLookupDrafter(VOCAB, PADDED), {}),
     "bigram": (NGramDrafter(VOCAB, PADDED), fit_ngram(TEXTS, VOCAB, 2)),
 }
 
@@ -72,7 +72,7 @@ def test_some_guesses_stand_and_some_do_not():
     total = statistics(decode("similar GPT", 8, 0)[0]).total()
     assert total.accepted > 5 and total.rejected > 5
     assert statistics(decode("bigram", 8, 0)[0]).total().rejected > 5
-    assert statistics(decode("copying", 8, 0)[0]).total().drafted > 0
+    assert statistics(decode("prompt_lookup", 8, 0)[0]).total().drafted > 0
 
 
 @functools.cache
@@ -86,7 +86,7 @@ def teacher_forced(lengths: tuple[int, ...]):
         generated = np.asarray(out.tokens)[row, : int(out.lengths[row])]
         text = np.concatenate([np.asarray(prompt.tokens)[row, :length], generated])
         padded = np.pad(text, (0, 9 + CAPS[0] - len(text)))[None]
-        cache = TARGET.start(PARAMS, toys.only_prompts(1), padded.shape[1])
+        cache, _ = TARGET.start(PARAMS, toys.only_prompts(1), padded.shape[1])
         logits, _, _ = TARGET.extend(
             PARAMS, cache, jnp.asarray(padded, jnp.int32), jnp.zeros(1, jnp.int32)
         )
@@ -147,7 +147,7 @@ def target_law(target, params, start, kind):
     @jax.jit
     def score(tokens):
         inputs = toys.only_prompts(len(prefixes))
-        cache = target.start(params, inputs, tokens.shape[1])
+        cache, _ = target.start(params, inputs, tokens.shape[1])
         return target.extend(params, cache, tokens, jnp.zeros(len(ends), jnp.int32))[0]
 
     logits = np.asarray(score(jnp.asarray(prefixes, jnp.int32)))

@@ -15,7 +15,7 @@ from specdec_jax.decoding.contracts import Drafter
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.sampling import Block, Verdict, draw
+from specdec_jax.sampling import Verdict, draw
 from tests import reference
 from tests import toy_models as toys
 from tests.decoding import laws
@@ -133,7 +133,7 @@ def test_lenience_is_in_force():
     assert sum(biased) >= 2
 
 
-def test_a_drafter_that_is_the_target_has_every_guess_accepted():
+def test_a_drafter_that_is_the_target_has_every_draft_token_accepted():
     """At every temperature and with every filter: p and q are equal to the bit."""
     _, result = sampled("the target")
     gamma = np.asarray(result.infos.gamma)
@@ -141,22 +141,26 @@ def test_a_drafter_that_is_the_target_has_every_guess_accepted():
     np.testing.assert_array_equal(result.infos.num_accepted, gamma)
 
 
-def test_guesses_that_never_come_are_never_accepted():
+def test_draft_tokens_that_never_come_are_never_accepted():
     _, result = sampled("what never comes")
     gamma = np.asarray(result.infos.gamma)[0]
     first = np.asarray(result.infos.drafted)[0, gamma > 0, 0]
-    stood = np.asarray(result.infos.num_accepted)[0, gamma > 0] > 0
+    accepted = np.asarray(result.infos.num_accepted)[0, gamma > 0] > 0
     never = IS_NEVER[0, 0, first]
     assert never.mean() > 0.5
-    assert not stood[never].any()
+    assert not accepted[never].any()
 
 
-def reject_everything(block: Block) -> Verdict:
+@dataclasses.dataclass(frozen=True)
+class RejectAll:
     """Lossless and useless: the first target distribution, each time."""
-    betas = block.accept_uniforms
-    return Verdict(
-        0 * block.gamma, draw(block.target_probs[0], block.draw_uniform), betas
-    )
+
+    def draw(self, probs_v, noise):
+        return draw(probs_v, noise.uniform)
+
+    def verify(self, block):
+        n = 0 * block.gamma
+        return Verdict(n, self.draw(block.target_probs[0], block.noise(n)))
 
 
 @functools.cache
@@ -166,7 +170,7 @@ def sampled_by_other_means(means):
         decoder = Autoregressive(laws.MODEL, cap, toys.EOS)
         return laws.sample(decoder, params.target, batches=4)
     sizes = (laws.MAX_GAMMA, cap, toys.EOS)
-    decoder = Speculative(laws.MODEL, NEURAL, *sizes, reject_everything)
+    decoder = Speculative(laws.MODEL, NEURAL, *sizes, RejectAll())
     return laws.sample(decoder, params, batches=4)
 
 

@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from specdec_jax.decoding.state import at_index
+from specdec_jax.decoding.loop import at_index
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 5)])

@@ -59,7 +59,7 @@ def by_hand() -> DecodeResult:
         ("rejected", [2, 0, 0]),
         ("beta_sum", [0.5 + 0.25 + 0.125 + 1.0 + 0.5, 0.75 + 0.25, 0.5 + 0.25]),
         ("beta_count", [5, 2, 2]),
-        ("tokens_per_call", [2.0, 2.0, 4 / 3]),
+        ("tokens_per_target_call", [2.0, 2.0, 4 / 3]),
         ("acceptance_rate", [3 / 5, 1.0, 1.0]),
         ("alpha", [2.375 / 5, 0.5, 0.375]),
     ],
@@ -74,7 +74,7 @@ def test_totals_are_sums_and_their_rates_are_of_the_sums():
     assert (total.accepted, total.rejected, total.beta_count) == (7, 2, 9)
     assert total.acceptance_rate == pytest.approx(7 / 9)
     assert total.alpha == pytest.approx((2.375 + 1.0 + 0.75) / 9)
-    assert total.tokens_per_call == pytest.approx(12 / 7)
+    assert total.tokens_per_target_call == pytest.approx(12 / 7)
 
 
 def test_rates_without_any_guess_are_nan_and_not_an_error():
@@ -86,7 +86,7 @@ def test_rates_without_any_guess_are_nan_and_not_an_error():
     )
     stats = statistics(result.replace(infos=infos))
     assert np.isnan(stats.acceptance_rate).all() and np.isnan(stats.alpha).all()
-    np.testing.assert_array_equal(stats.tokens_per_call, 1.0)
+    np.testing.assert_array_equal(stats.tokens_per_target_call, 1.0)
 
 
 def test_both_alphas_are_the_exact_one_of_independent_draws():

@@ -60,7 +60,7 @@ def target_law(kind):
 
     @jax.jit
     def score(inputs, tokens):
-        cache = target.start(pair.target, inputs, LENGTH)
+        cache, _ = target.start(pair.target, inputs, LENGTH)
         lengths = jnp.zeros(len(prefixes), jnp.int32)
         return target.extend(pair.target, cache, tokens, lengths)[0]
 

@@ -47,8 +47,8 @@ CASES = {
         fit_ngram(TEXTS, V, 3),
         reference.ngram_law(TEXTS, V, 3)((0,)),
     ),
-    "copying": Case(PromptLookupDrafter(*SIZES, toys.source_of), {}),
-    "copying the output": Case(PromptLookupDrafter(*SIZES), {}),
+    "prompt_lookup": Case(PromptLookupDrafter(*SIZES, toys.source_of), {}),
+    "prompt lookup in the output": Case(PromptLookupDrafter(*SIZES), {}),
     "hesitant": Case(
         toys.HesitantDrafter(NeuralDrafter(laws.MODEL)),
         toys.table_params(toys.similar_table(TABLE, 2, 1.0), laws.PADDED),
@@ -108,7 +108,9 @@ def test_beta_of_the_first_guess_is_the_overlap_of_the_warped_laws(case, group):
     assert result.infos.betas[0, row, 0] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("case", ["copying", "copying the output", "hesitant"])
+@pytest.mark.parametrize(
+    "case", ["prompt_lookup", "prompt lookup in the output", "hesitant"]
+)
 def test_fewer_guesses_are_made_than_asked_for(case):
     """In the second step, of rows that have room for all of them."""
     _, result = sampled(case)

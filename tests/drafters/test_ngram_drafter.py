@@ -61,10 +61,10 @@ def test_guesses_are_drawn_one_after_the_other_and_warped_as_the_targets(order):
     warps = [dict(zip(names, row, strict=True)) for row in settings]
     warp = Warp.from_values(**{name: [w[name] for w in warps] for name in names})
     drafter, params = NGramDrafter(V, PADDED), fit_ngram(TEXTS, V, order)
-    state = drafter.init(params, None, toys.prompt_of(*PROMPTS), 10)
-    uniforms = jnp.asarray(RANDOM.random((batch, G)), jnp.float32)
+    prompt, draw = toys.prompt_of(*PROMPTS), toys.draw_with(RANDOM.random((batch, G)))
+    state = drafter.init(params, None, None, prompt, None, 10)
     gamma = jnp.full(batch, G, jnp.int32)
-    proposal, _ = jax.jit(drafter.propose)(params, state, uniforms, warp, gamma)
+    proposal, _ = jax.jit(drafter.propose)(params, state, draw, warp, gamma)
     law = reference.ngram_law(TEXTS, V, order)
     for row, prompt in enumerate(PROMPTS):
         sequence = tuple(prompt)
@@ -96,10 +96,11 @@ def test_a_bigram_of_32k_ids_fits_and_is_looked_up_in_a_loop():
     memory = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
     assert memory < 2e6
     drafter = NGramDrafter(vocab, padded)
-    state = drafter.init(params, None, toys.prompt_of([0], [5], [77], [20_000]), 10)
-    uniforms, gamma = jnp.full((4, 2), 0.5), jnp.full(4, 2, jnp.int32)
+    prompt = toys.prompt_of([0], [5], [77], [20_000])
+    state = drafter.init(params, None, None, prompt, None, 10)
+    draw, gamma = toys.draw_with(jnp.full((4, 2), 0.5)), jnp.full(4, 2, jnp.int32)
     warp = Warp.from_values(temperature=np.ones(4))
-    proposal, _ = jax.jit(drafter.propose)(params, state, uniforms, warp, gamma)
+    proposal, _ = jax.jit(drafter.propose)(params, state, draw, warp, gamma)
     unigram = np.bincount(text, minlength=vocab)
     unigram = np.maximum(unigram - 0.75, 0) + 0.75 * (unigram > 0).sum() / vocab
     for row, token in enumerate([0, 5, 77, 20_000]):

@@ -54,12 +54,13 @@ def batch_of(sources, sequences, slots=40):
 
 
 def propose(drafter, state, batch):
-    uniforms, warp = jnp.zeros((batch, G)), Warp.from_values(temperature=np.ones(batch))
+    draw = toys.draw_with(jnp.zeros((batch, G)))
+    warp = Warp.from_values(temperature=np.ones(batch))
     gamma = jnp.full(batch, G, jnp.int32)
-    return jax.jit(drafter.propose)({}, state, uniforms, warp, gamma)
+    return jax.jit(drafter.propose)({}, state, draw, warp, gamma)
 
 
-def guesses(proposal):
+def drafted(proposal):
     rows = zip(np.asarray(proposal.tokens), proposal.num_drafted, strict=True)
     return [row[: int(count)].tolist() for row, count in rows]
 
@@ -68,26 +69,27 @@ def test_examples_by_hand():
     sources, sequences, expected = zip(*EXAMPLES.values(), strict=True)
     drafter = PromptLookupDrafter(V, PADDED, source_tokens)
     inputs, prompt, slots = batch_of(sources, list(map(list, sequences)))
-    state = drafter.init({}, inputs, prompt, slots)
+    state = drafter.init({}, inputs, None, prompt, None, slots)
     proposal, _ = propose(drafter, state, len(sources))
-    assert dict(zip(EXAMPLES, guesses(proposal), strict=True)) == dict(
+    assert dict(zip(EXAMPLES, drafted(proposal), strict=True)) == dict(
         zip(EXAMPLES, expected, strict=True)
     )
 
 
 @pytest.mark.parametrize("least, most", [(1, 8), (2, 3), (1, 1)])
-def test_it_guesses_what_a_search_by_hand_finds_block_after_block(least, most):
+def test_it_drafts_what_a_search_by_hand_finds_block_after_block(least, most):
     random, batch = np.random.default_rng(least + most), 60
     sources = [random.integers(2, 5, random.integers(0, 9)).tolist() for _ in range(60)]
     rows = [random.integers(2, 5, random.integers(1, 6)).tolist() for _ in range(60)]
     drafter = PromptLookupDrafter(V, PADDED, source_tokens, least, most)
-    state = drafter.init({}, *batch_of(sources, rows))
+    inputs, prompt, slots = batch_of(sources, rows)
+    state = drafter.init({}, inputs, None, prompt, None, slots)
     seen, commit = set(), jax.jit(drafter.commit)
     for _ in range(4):
         proposal, state = propose(drafter, state, batch)
         pairs = zip(sources, rows, strict=True)
         expected = [reference.copied(*pair, G, least, most) for pair in pairs]
-        assert guesses(proposal) == expected
+        assert drafted(proposal) == expected
         seen |= {len(guess) for guess in expected}
         n = np.array([random.integers(0, len(guess) + 1) for guess in expected])
         block = np.asarray(jnp.pad(proposal.tokens, ((0, 0), (0, 1)))).copy()
@@ -96,10 +98,10 @@ def test_it_guesses_what_a_search_by_hand_finds_block_after_block(least, most):
             row + new[: k + 1].tolist()
             for row, new, k in zip(rows, block, n, strict=True)
         ]
-        features, active = jnp.zeros((batch, G + 1, 1)), jnp.ones(batch, bool)
+        active = jnp.ones(batch, bool)
         block, n = jnp.asarray(block), jnp.asarray(n, jnp.int32)
-        told = Commit(block, n, proposal.num_drafted, active, features)
-        state = commit(state, told)
+        told = Commit(block, n, proposal.num_drafted, active, features=None)
+        state = commit({}, state, told)
     assert {0, 1, G} <= seen
 
 

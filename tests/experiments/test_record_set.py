@@ -169,7 +169,7 @@ def test_models_of_one_name_are_told_apart(tmp_path):
 
 
 def test_a_record_says_what_made_it(tmp_path):
-    command = "python scripts/measure_alpha.py --gin.load_pair.drafter=copying"
+    command = "python scripts/measure_alpha.py --gin.load_pair.drafter=prompt_lookup"
     path = records.write(
         tmp_path / "1.jsonl",
         records.alpha(command=command),

@@ -34,7 +34,8 @@ class Golden:
 
     @functools.cached_property
     def extend(self):
-        return jax.jit(functools.partial(self.model.apply, method="extend"))
+        extend = functools.partial(self.model.apply, method="extend")
+        return jax.jit(extend, static_argnums=4)
 
     @functools.cached_property
     def start_cache(self):
@@ -45,7 +46,7 @@ class Golden:
         slots = self.decoder_tokens.shape[1] + PREFIX
         return self.start_cache(
             self.variables, self.encoder_tokens, self.encoder_mask, slots
-        )
+        )[0]
 
     def with_config(self, **changes):
         """The same weights in a network with another config."""
@@ -68,7 +69,8 @@ class GPTGolden:
 
     @functools.cached_property
     def extend(self):
-        return jax.jit(functools.partial(self.model.apply, method="extend"))
+        extend = functools.partial(self.model.apply, method="extend")
+        return jax.jit(extend, static_argnums=4)
 
     def start(self):
         batch, length = self.decoder_tokens.shape

@@ -65,7 +65,7 @@ def test_bfloat16_is_close_and_its_logits_are_float32(case, cast):
         low = dataclasses.replace(low, variables=variables)
     rows = np.zeros(len(golden.logits), np.int32)
     logits, features, cache = low.extend(
-        low.variables, low.start(), low.decoder_tokens, rows
+        low.variables, low.start(), low.decoder_tokens, rows, (0,)
     )
     assert logits.dtype == jnp.float32
     assert features.dtype == jnp.bfloat16

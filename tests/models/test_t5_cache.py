@@ -44,7 +44,7 @@ def test_a_cache_after_a_rollback_decodes_as_if_it_had_never_seen_the_junk(golde
         assert not changed[row, :length].any()
 
     fresh = np.stack([tokens[row, n : n + 5] for row, n in enumerate(lengths)])
-    expected, expected_features, _ = call(clean, fresh, lengths)
-    logits, features, _ = call(junked, fresh, lengths)
+    expected, expected_features, _ = call(clean, fresh, lengths, (0, 1))
+    logits, features, _ = call(junked, fresh, lengths, (0, 1))
     np.testing.assert_array_equal(logits, expected)
     np.testing.assert_array_equal(features, expected_features)

@@ -21,13 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax import generation as generate
-from specdec_jax import load_pair
+from specdec_jax import generate, load_pair
 from specdec_jax.checkpoints import weights
 from specdec_jax.decoding import compiled
+from specdec_jax.decoding.loop import finish, first_rows
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
-from specdec_jax.decoding.state import finish, first_rows
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.models.adapters import language_model
 from specdec_jax.models.families import ModelConfig, random_params

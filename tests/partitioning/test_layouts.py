@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import specdec_jax as sd
-from specdec_jax.generation import lay_out, prepare
+from specdec_jax.job import lay_out, prepare
 from tests.tiny_pairs import SENTENCES
 
 SETTINGS = sd.DecodeSettings(gamma=2, max_new_tokens=8)

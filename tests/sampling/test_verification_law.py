@@ -1,4 +1,4 @@
-"""Algorithm 1's law by enumeration, and that `verify_tokens` draws by that law.
+"""Algorithm 1's law by enumeration, and that `TokenRule` draws by that law.
 
 The law is written below in plain numpy, from accept probabilities and residuals, over
 every draft. It is compared with the target's joint law without noise. The uniforms that
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specdec_jax.sampling import Block, draw, theory, verify_tokens
+from specdec_jax.sampling import Block, TokenRule, draw, theory
 from tests.sampling.blocks import LAST, block, f32, law_of_next, verify_rows
 
 LETTERS = 3
@@ -228,16 +228,16 @@ def test_sampled_blocks_follow_the_law_and_their_tokens_the_targets_joint(pair):
             context = child[context, tokens[-1]]
             rows.append(context)
         rows, tokens = jnp.stack(rows), jnp.stack(tokens)
-        verdict = verify_tokens(
+        verdict = TokenRule().verify(
             Block(
                 target_probs=p_table[rows],
                 draft_probs=q_table[rows[:-1]],
                 draft_tokens=tokens,
                 gamma=jnp.int32(gamma),
-                lenience=jnp.float32(1),
-                endorsed=jnp.zeros(gamma, bool),
+                forced_accept=jnp.zeros(gamma, bool),
                 accept_uniforms=uniforms[gamma : 2 * gamma],
                 draw_uniform=uniforms[2 * gamma],
+                position_keys=jax.random.split(key, gamma + 1),
             )
         )
         # The target goes on after the block, up to gamma + 1 tokens.

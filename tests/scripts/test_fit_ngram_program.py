@@ -8,7 +8,7 @@ import pytest
 
 import specdec_jax as sd
 from specdec_jax.data.tokenizer import TOKENIZER_FILE
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE
 
 ROOT = Path(__file__).parent.parent.parent

@@ -19,9 +19,9 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from specdec_jax.checkpoints.weights import parameter_shapes, stacked_shape
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.decoding.loop import slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
-from specdec_jax.decoding.state import slots_needed
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.models.adapters import EncoderInputs, t5_language_model, widened
@@ -233,7 +233,7 @@ def _program(decode: Decode, name: str) -> tuple[Callable, tuple, tuple[int, ...
         side = getattr(decode.sides, name.removeprefix("encode "))
 
         def encode(params, inputs):
-            return side.model.start(params, inputs, decode.slots)
+            return side.model.start(params, inputs, decode.slots)[0]
 
         return encode, (side.params, rows.inputs), ()
     decoder, params = decode.decoder(name), decode.params(name)

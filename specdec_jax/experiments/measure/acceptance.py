@@ -19,14 +19,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.data import batching
-from specdec_jax.decoding.contracts import Commit, Drafter, LanguageModel, Prompt
+from specdec_jax.decoding.contracts import (
+    Commit,
+    Drafter,
+    Draw,
+    LanguageModel,
+    Prompt,
+)
+from specdec_jax.decoding.loop import at_index, prefill, slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams
-from specdec_jax.decoding.state import at_index, prefill, slots_needed
 from specdec_jax.experiments.measure.distributions import LENGTH_BUCKET
-from specdec_jax.generation import prepare_tokens
+from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
-from specdec_jax.sampling import Warp, endorsed_by_argmax, standardize_rows
+from specdec_jax.sampling import TokenRule, Warp, position_keys, standardize_rows
+from specdec_jax.sampling.keys import row_keys, seed_key
+from specdec_jax.sampling.lenience import betas, near_argmax
 from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree, record
 
 DECIMALS = 6  # of what is kept of a float32
@@ -87,20 +95,22 @@ def score(
     """
     batch, width = tokens.shape
     slots = slots_needed(prompt, width, 1)
-    cache = prefill(target, params.target, inputs, prompt, slots)
+    begun = prefill(target, params.target, inputs, prompt, slots, drafter.taps)
     last = at_index(prompt.tokens, prompt.lengths - 1)
     seen = jnp.concatenate([last[:, None], tokens[:, :-1]], axis=1)
-    logits, features, _ = target.extend(params.target, cache, seen, prompt.lengths - 1)
-    uniforms, one = jnp.zeros((batch, 1)), jnp.ones(batch, jnp.int32)
+    logits, features, _ = target.extend(
+        params.target, begun.cache, seen, prompt.lengths - 1, drafter.taps
+    )
+    one, draw = jnp.ones(batch, jnp.int32), _no_chance(batch)
 
     def step(state, at):
-        token_b, logits_bv, features_bd = at
-        proposal, state = drafter.propose(params.drafter, state, uniforms, warp, one)
-        guess, q = proposal.tokens[:, 0], proposal.probs[:, 0]
+        token_b, logits_bv, features_bkd = at
+        proposal, state = drafter.propose(params.drafter, state, draw, warp, one)
+        drafted, q = proposal.tokens[:, 0], proposal.probs[:, 0]
         guessed = proposal.num_drafted > 0
         p = standardize_rows(logits_bv[:, None], warp, target.vocab_size)[:, 0]
         chances = functools.partial(
-            _chances, p, q, guess, logits_bv, warp.temperature, target.vocab_size
+            _betas, p, q, drafted, logits_bv, warp.temperature, target.vocab_size
         )
         rates = jax.vmap(chances, out_axes=1)(leniences)
         commit = Commit(
@@ -108,7 +118,7 @@ def score(
             num_accepted=jnp.zeros_like(token_b),
             gamma=proposal.num_drafted,
             active=jnp.ones(batch, bool),
-            features=jnp.stack([features_bd, features_bd], axis=1),
+            features=jax.tree.map(lambda x: jnp.stack([x, x], axis=1), features_bkd),
         )
         scores = Scores(
             rates=jnp.where(guessed[:, None], rates, 0.0),
@@ -116,9 +126,11 @@ def score(
             rejection=jnp.where(guessed, _least_ratio(p, q), 0.0),
             guessed=guessed,
         )
-        return drafter.commit(state, commit), scores
+        return drafter.commit(params.drafter, state, commit), scores
 
-    state = drafter.init(params.drafter, inputs, prompt, slots)
+    state = drafter.init(
+        params.drafter, inputs, begun.context, prompt, begun.features, slots
+    )
     by_token = (tokens, logits, features)
     by_token = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), by_token)
     _, scores = jax.lax.scan(step, state, by_token)
@@ -192,13 +204,24 @@ def sample_outputs(
     return list(zip(tokens, scored, strict=True))
 
 
-def _chances(p, q, guess, logits_bv, temperature, vocab_size, lenience):
-    """[B]: sum_x min(p/l, q), and 1 where lenience at temperature 0 lets it stand."""
-    endorsed = jax.vmap(endorsed_by_argmax, (0, 0, 0, None, None))(
-        logits_bv[:, None], guess[:, None], temperature, lenience, vocab_size
-    )[:, 0]
-    overlap = jnp.sum(jnp.minimum(p / lenience, q), axis=1)
-    return jnp.where(endorsed, 1.0, jnp.minimum(overlap, 1.0))
+def _no_chance(batch: int) -> Draw:
+    """Draws the first token of any mass: what is drafted here is never emitted."""
+    keys = row_keys(seed_key(0), jnp.zeros(batch, jnp.int32))
+    keys = position_keys(keys, jnp.zeros((batch, 1), jnp.int32))
+    return Draw(jnp.zeros((batch, 1)), keys, TokenRule())
+
+
+def _betas(p, q, drafted, logits_bv, temperature, vocab_size, lenience):
+    """[B]: beta at a lenience, at most 1 whatever the rounding."""
+
+    def one_row(p_v, q_v, token, logits_v, temperature):
+        near = near_argmax(
+            logits_v[None], token[None], temperature, lenience, vocab_size
+        )
+        return betas(p_v[None], q_v[None], near, lenience)[0]
+
+    found = jax.vmap(one_row)(p, q, drafted, logits_bv, temperature)
+    return jnp.minimum(found, 1.0)
 
 
 def _ratio_at(token_b, p, q):

@@ -261,7 +261,7 @@ def outputs_path(records: Path) -> Path:
 
 
 def drafter_name(pair: Pair) -> str:
-    """How records call a drafter: "neural", "copying", "bigram", "repeat_last"."""
+    """How records call a drafter: "neural", "prompt_lookup", "bigram", ..."""
     if isinstance(pair.drafter, NGramDrafter):
         order = pair.params.drafter.order
         return NGRAM_NAMES.get(order, f"{order}-gram")

@@ -18,7 +18,7 @@ from specdec_jax.experiments.measure.acceptance import along_outputs
 from specdec_jax.experiments.measure.cost import CostMeter, predict_speedup, timed
 from specdec_jax.experiments.measure.distributions import ratio_of_sums
 from specdec_jax.experiments.measure.prediction import CostModel
-from specdec_jax.generation import prepare_tokens
+from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import RecordFile, digest, environment
@@ -244,7 +244,7 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
         "alpha": alpha,
         "alpha_interval": interval,
         "alpha_counted": counted,
-        "tokens_per_target_run": float(stats.tokens_per_call),
+        "tokens_per_target_run": float(stats.tokens_per_target_call),
         "guesses_per_target_run": float(stats.drafted / stats.target_calls),
         "c": c,
         "c_spread": _spread(costs.c(gamma)),

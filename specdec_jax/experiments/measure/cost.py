@@ -17,7 +17,7 @@ from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.decoding.state import LoopState
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.generation import Job, prepare_tokens
+from specdec_jax.job import Job, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Callable

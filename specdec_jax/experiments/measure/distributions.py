@@ -11,7 +11,7 @@ import numpy as np
 
 from specdec_jax.data.tokenizer import PAD_ID
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
-from specdec_jax.decoding.state import at_index, prefill
+from specdec_jax.decoding.loop import at_index, prefill
 from specdec_jax.errors import PairError
 from specdec_jax.models.adapters import EncoderInputs, NoInputs
 from specdec_jax.pair import Pair
@@ -47,7 +47,8 @@ def score(
             raise ValueError("outputs of a decoder-only model go on from a prompt")
         start = jnp.full((batch, 1), PAD_ID, jnp.int32)
         prompt = Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
-    cache = prefill(model, params, inputs, prompt, prompt.tokens.shape[1] + width)
+    slots = prompt.tokens.shape[1] + width
+    cache = prefill(model, params, inputs, prompt, slots).cache
     last = at_index(prompt.tokens, prompt.lengths - 1)
     before = jnp.concatenate([last[:, None], tokens[:, :-1]], axis=1)
     logits, _, _ = model.extend(params, cache, before, prompt.lengths - 1)

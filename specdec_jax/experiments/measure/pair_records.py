@@ -14,7 +14,7 @@ from specdec_jax.experiments.measure.alpha import drafter_name
 from specdec_jax.experiments.measure.distributions import mean_with_interval
 from specdec_jax.experiments.record_set import PROGRAM
 from specdec_jax.experiments.trace.explain import explain
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import RecordFile, digest, environment

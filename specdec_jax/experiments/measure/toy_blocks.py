@@ -7,9 +7,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.sampling import Block, Use, draw, row_keys, uniforms, verify_tokens
+from specdec_jax.sampling import (
+    Block,
+    TokenRule,
+    Use,
+    draw,
+    position_keys,
+    row_keys,
+    uniforms,
+)
+from specdec_jax.sampling.keys import seed_key
 from specdec_jax.sampling.laws import Tables
-from specdec_jax.typing import Array, Float32, Int32
+from specdec_jax.sampling.lenience import forced_accept
+from specdec_jax.typing import Array, Float32, Int32, Key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +50,7 @@ def sample_blocks(
       lenience: l in (0, 1].
     """
     gamma = len(q)
-    keys = row_keys(jax.random.key(seed), jnp.arange(samples, dtype=jnp.int32))
+    keys = row_keys(seed_key(seed), jnp.arange(samples, dtype=jnp.int32))
     steps = jnp.zeros(samples, jnp.int32)
     shapes = {
         Use.DRAFT: (gamma,),
@@ -50,7 +60,9 @@ def sample_blocks(
     }
     drawn = [uniforms(keys, use, steps, shape) for use, shape in shapes.items()]
     tables = [[jnp.asarray(x, jnp.float32) for x in side] for side in (p, q)]
-    one = jax.vmap(_one_block, (None, None, None, 0, 0, 0, 0))
+    places = jnp.broadcast_to(jnp.arange(gamma + 1), (samples, gamma + 1))
+    drawn.append(position_keys(keys, places))
+    one = jax.vmap(_one_block, (None, None, None, 0, 0, 0, 0, 0))
     tokens, n = jax.jit(one)(*tables, jnp.float32(lenience), *drawn)
     return Samples(np.asarray(tokens), np.asarray(n))
 
@@ -63,6 +75,7 @@ def _one_block(
     accept_g: Float32[Array, " G"],
     correct: Float32[Array, ""],
     own: Float32[Array, " G+1"],
+    keys: Key[Array, " G+1"],
 ) -> tuple[Int32[Array, " G+1"], Int32[Array, ""]]:
     """The tokens of one block and of what follows, and how many guesses stood."""
     gamma, guesses, p_rows, q_rows = len(q), (), [], []
@@ -70,17 +83,19 @@ def _one_block(
         p_rows.append(p[i][guesses])
         q_rows.append(q[i][guesses])
         guesses += (draw(q_rows[i], draft_g[i]),)
+    p_gv, q_gv, drafted = jnp.stack(p_rows), jnp.stack(q_rows), jnp.stack(guesses)
+    nowhere = jnp.zeros(gamma, bool)
     block = Block(
-        target_probs=jnp.stack([*p_rows, p[gamma][guesses]]),
-        draft_probs=jnp.stack(q_rows),
-        draft_tokens=jnp.stack(guesses),
+        target_probs=jnp.concatenate([p_gv, p[gamma][guesses][None]]),
+        draft_probs=q_gv,
+        draft_tokens=drafted,
         gamma=jnp.int32(gamma),
-        lenience=lenience,
-        endorsed=jnp.zeros(gamma, bool),
+        forced_accept=forced_accept(p_gv, q_gv, drafted, accept_g, nowhere, lenience),
         accept_uniforms=accept_g,
         draw_uniform=correct,
+        position_keys=keys,
     )
-    verdict, emitted = verify_tokens(block), ()
+    verdict, emitted = TokenRule().verify(block), ()
     for i in range(gamma + 1):
         token = draw(p[i][emitted], own[i])
         token = jnp.where(i == verdict.num_accepted, verdict.next_token, token)

@@ -10,7 +10,7 @@ from specdec_jax.experiments.measure.cost import timed
 from specdec_jax.experiments.peers.catalogue import versions
 from specdec_jax.experiments.peers.protocol import Decoded, Task
 from specdec_jax.experiments.peers.threads import available_cores
-from specdec_jax.generation import prepare_tokens
+from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import load_pair
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax import display as trace
+from specdec_jax import display
 from specdec_jax.data.batching import bucketed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.state import StepInfo
@@ -21,7 +21,8 @@ from specdec_jax.experiments.measure.distributions import (
     drafter_model,
     score,
 )
-from specdec_jax.generation import Job, collect, prepare
+from specdec_jax.generation import collect
+from specdec_jax.job import Job, prepare
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import Use, uniforms
 from specdec_jax.typing import Any
@@ -63,7 +64,7 @@ def explain(
     tokens = out.tokens[0, : out.lengths[0]]
     p, q = _probabilities(pair, job, tokens)
     lines, place = [], 0
-    for step, line in enumerate(trace.trace(out.infos, 0)):
+    for step, line in enumerate(display.steps(out.infos, 0)):
         told = []
         for index, token in enumerate(line):
             told.append(
@@ -126,12 +127,12 @@ def _decision(
     infos: StepInfo,
     step: int,
     index: int,
-    token: trace.TraceToken,
+    token: display.TraceToken,
     p_v: np.ndarray,
     q_v: np.ndarray,
 ) -> dict[str, Any]:
     """What became of a token and the number that decided it."""
-    if token.fate is not Fate.CORRECTED:
+    if token.fate is not Fate.TARGET:
         draws = _uniforms(job, Use.ACCEPT, step, infos.drafted.shape[-1:])
         return {"fate": token.fate.name.lower(), "draw": float(draws[index])}
     draw = float(_uniforms(job, Use.CORRECT, step, ()))

@@ -13,7 +13,7 @@ from specdec_jax.decoding.statistics import statistics
 from specdec_jax.experiments.measure import acceptance
 from specdec_jax.experiments.measure.acceptance import along_outputs, score
 from specdec_jax.experiments.measure.distributions import mean_with_interval
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.sampling import Warp, theory
 from tests import reference
 from tests import toy_models as toys
@@ -86,7 +86,7 @@ def q_of(name, row, prefix):
 
 
 @pytest.mark.parametrize(
-    "name", ["neural", "uniform", "repeat last", "trigram", "copying"]
+    "name", ["neural", "uniform", "repeat last", "trigram", "prompt lookup"]
 )
 def test_rates_are_the_overlaps_after_each_prefix(name):
     """Rows of unlike prompts, inputs and warps; leniences at every temperature."""
@@ -152,7 +152,7 @@ def test_a_network_gives_what_it_gives_asked_token_by_token(tiny_pair):
 GROUPS = [(gamma, temperature) for gamma in (2, CAP) for temperature in (0.0, 0.5, 1.0)]
 EVERY_GROUP = pytest.mark.parametrize("group", GROUPS)
 EVERY_DRAFTER = pytest.mark.parametrize(
-    "name", ["neural", "uniform", "repeat last", "trigram", "copying", "hesitant"]
+    "name", ["neural", "uniform", "repeat last", "trigram", "prompt lookup", "hesitant"]
 )
 
 

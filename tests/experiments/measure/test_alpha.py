@@ -19,7 +19,7 @@ from specdec_jax.experiments.measure.alpha import (
 )
 from specdec_jax.experiments.measure.distributions import mean_with_interval
 from specdec_jax.experiments.record_set import KEYS, kind_of
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.runtime.records import RecordFile
 from specdec_jax.sampling import theory
 from specdec_jax.training.fit_ngram import fit_ngram
@@ -162,14 +162,22 @@ def test_without_a_single_guess_alpha_is_0(pair_folder, tiny_pair, tmp_path):
     drafter = PromptLookupDrafter(VOCAB_SIZE, 56, min_match=8)
     pair = dataclasses.replace(tiny_pair, drafter=drafter)
     first, second = run(pair, tmp_path / "alpha.jsonl", config)
-    assert (first["alpha"], first["guessed"], first["drafter"]) == (0, 0, "copying")
+    assert (first["alpha"], first["guessed"], first["drafter"]) == (
+        0,
+        0,
+        "prompt_lookup",
+    )
     assert first["alpha_interval"] == (0.0, 1.0)
     assert first["tokens_per_run"] == [1.0, 1.0]
     assert second["alpha"] == 0 and json.dumps(first, allow_nan=False)
 
 
 def test_drafters_have_names(tiny_pair):
-    names = {"uniform": "uniform", "repeat_last": "repeat_last", "copying": "copying"}
+    names = {
+        "uniform": "uniform",
+        "repeat_last": "repeat_last",
+        "prompt_lookup": "prompt_lookup",
+    }
     for made, name in names.items():
         drafter = sd.pair.BY_RULE[made](VOCAB_SIZE, 56)
         pair = dataclasses.replace(tiny_pair, drafter=drafter)
@@ -185,19 +193,19 @@ def test_drafters_have_names(tiny_pair):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"tokens": 0}, "tokens must be a whole number from 1 on, not 0"),
-        ({"batch_size": 0}, "batch_size must be a whole number from 1 on, not 0"),
+        ({"tokens": 0}, "tokens must be an integer, at least 1, not 0"),
+        ({"batch_size": 0}, "batch_size must be an integer, at least 1, not 0"),
         ({"temperatures": ()}, "temperatures must not be empty"),
         ({"leniences": (1.0, 1.0)}, "leniences has a value twice"),
         ({"temperatures": (-1.0,)}, "temperature must be"),
         ({"leniences": (0.0,)}, "lenience must be"),
         ({"top_p": 0.0}, "top_p must be"),
-        ({"gammas": (-1,)}, "gammas must be a whole number from 0 on, not -1"),
-        ({"gammas": (2.5,)}, "gammas must be a whole number from 0 on, not 2.5"),
-        ({"tokens": 10.5}, "tokens must be a whole number"),
+        ({"gammas": (-1,)}, "gammas must be an integer, at least 0, not -1"),
+        ({"gammas": (2.5,)}, "gammas must be an integer, at least 0, not 2.5"),
+        ({"tokens": 10.5}, "tokens must be an integer"),
         ({"temperatures": ("hot",)}, "temperatures must be a number, not 'hot'"),
-        ({"seed": -1}, "seed must be a whole number"),
-        ({"seed": 2**32}, "seed must be a whole number from 0 to 2\\^32 - 1"),
+        ({"seed": -1}, "seed must be an integer"),
+        ({"seed": 2**32}, "seed must be an integer from 0 to 2\\^32 - 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(change, words):

@@ -9,7 +9,7 @@ from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig, benchmark
 from specdec_jax.experiments.measure.cost import predict_speedup
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.runtime.records import RecordFile
 from specdec_jax.sampling import theory
 from tests.tiny_pairs import SENTENCES
@@ -130,11 +130,11 @@ def test_settings_out_of_range_are_refused(change):
         ({"gammas": 5}, "gammas must be a list, not 5"),
         ({"temperatures": 1.0}, "temperatures must be a list, not 1.0"),
         ({"leniences": 1}, "leniences must be a list, not 1"),
-        ({"gammas": (2.5,)}, "gammas must be a whole number from 1 on, not 2.5"),
+        ({"gammas": (2.5,)}, "gammas must be an integer, at least 1, not 2.5"),
         ({"gammas": "58"}, "gammas must be a list, not '58'"),
-        ({"repeats": 2.0}, "repeats must be a whole number from 1 on, not 2.0"),
-        ({"max_new_tokens": True}, "max_new_tokens must be a whole number"),
-        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"repeats": 2.0}, "repeats must be an integer, at least 1, not 2.0"),
+        ({"max_new_tokens": True}, "max_new_tokens must be an integer"),
+        ({"seed": -1}, "seed must be an integer from 0"),
     ],
 )
 def test_values_that_gin_lets_through_are_named(change, words):

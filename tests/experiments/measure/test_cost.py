@@ -8,7 +8,7 @@ import pytest
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.experiments.measure.cost import CostMeter, Costs, predict_speedup
-from specdec_jax.generation import encode
+from specdec_jax.job import encode
 from specdec_jax.sampling import theory
 from tests.tiny_pairs import SENTENCES
 
@@ -66,18 +66,18 @@ def test_every_part_of_a_decode_is_timed(tiny_pair):
 
 @dataclasses.dataclass(frozen=True)
 class BusyDrafter(ConstantDrafter):
-    """Takes some milliseconds for each guess."""
+    """Takes some milliseconds for each draft token."""
 
-    def propose(self, params, state, uniforms, warp, gamma):
-        proposal, state = super().propose(params, state, uniforms, warp, gamma)
-        square = jnp.full((256, 256), uniforms[0, 0] / 256)
-        rounds = 8 * uniforms.shape[1]
+    def propose(self, params, state, draw, warp, gamma):
+        proposal, state = super().propose(params, state, draw, warp, gamma)
+        square = jnp.full((256, 256), draw.uniforms[0, 0] / 256)
+        rounds = 8 * draw.max_gamma
         square = jax.lax.fori_loop(0, rounds, lambda _, x: x @ x, square)
         busy = jnp.isnan(square[0, 0]).astype(jnp.int32)  # 0, which XLA cannot know
         return proposal.replace(tokens=proposal.tokens + busy), state
 
 
-def test_a_guess_costs_what_it_adds_to_a_step(tiny_pair):
+def test_a_draft_token_costs_what_it_adds_to_a_step(tiny_pair):
     target = tiny_pair.target
     busy = dataclasses.replace(
         tiny_pair,

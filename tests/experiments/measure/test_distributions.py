@@ -12,7 +12,7 @@ from specdec_jax.experiments.measure.distributions import (
     mean_with_interval,
     ratio_of_sums,
 )
-from specdec_jax.generation import prepare
+from specdec_jax.job import prepare
 from specdec_jax.sampling import Warp
 from tests.experiments.measure.token_by_token import probabilities
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE

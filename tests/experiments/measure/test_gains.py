@@ -24,7 +24,7 @@ def tokens_per_run(target, drafter, params, inputs, temperature, seed):
     ).rows(ROWS)
     decoder = Speculative(target, drafter, GAMMA, CAP, toys.NO_EOS)
     out = toys.decode(decoder, params, inputs, settings, seed=seed)
-    return float(statistics(out).total().tokens_per_call)
+    return float(statistics(out).total().tokens_per_target_call)
 
 
 def test_ngrams_of_the_targets_own_text_gain_and_longer_ones_more():
@@ -61,12 +61,12 @@ def reader() -> LanguageModel:
         source = toys.source_of(inputs)
         after = jnp.roll(source, -1, axis=1)
         place = jnp.argsort(source, axis=1)
-        return {"after": jnp.take_along_axis(after, place, axis=1)}
+        return {"after": jnp.take_along_axis(after, place, axis=1)}, None
 
-    def extend(params, cache, tokens, lengths):
+    def extend(params, cache, tokens, lengths, taps=()):
         following = jnp.take_along_axis(cache["after"], tokens, axis=1)
         logits = params["overlap"] * jax.nn.one_hot(following, V)
-        return logits, logits, cache
+        return logits, None, cache
 
     return LanguageModel(V, V, start, extend)
 
@@ -78,7 +78,7 @@ def copied(overlap, temperature):
     return tokens_per_run(reader(), drafter, params, inputs, temperature, seed=0)
 
 
-def test_copying_gains_where_output_and_source_overlap_and_not_elsewhere():
+def test_prompt_lookup_gains_where_output_and_source_overlap_and_not_elsewhere():
     """Its guesses cost nothing, so that tokens a run are what it gains."""
     assert copied(overlap=5.0, temperature=0.0) > 2.7
     assert copied(overlap=5.0, temperature=1.0) > 2.2

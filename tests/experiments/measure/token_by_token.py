@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import specdec_jax as sd
-from specdec_jax.generation import prepare
+from specdec_jax.job import prepare
 
 SLOTS = 32
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _start(model, params, inputs):
-    return model.start(params, inputs, SLOTS)
+    return model.start(params, inputs, SLOTS)[0]
 
 
 @functools.partial(jax.jit, static_argnums=0)

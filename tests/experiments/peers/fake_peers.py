@@ -36,7 +36,7 @@ class FakeRunner:
     def decode(self, tokens, seed):
         self.log.append((self.name, tuple(tokens), seed))
         output = self.output(tokens, seed)
-        calls = -(-len(output) // self.tokens_per_call)
+        calls = -(-len(output) // self.tokens_per_target_call)
         return Decoded(len(output) * self.seconds_per_token, output, calls)
 
     def warmed_up(self):

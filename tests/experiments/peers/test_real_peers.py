@@ -76,9 +76,9 @@ def test_an_assistant_that_is_the_target_needs_few_calls(task, expected):
 def test_an_assistant_must_be_a_network(task):
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    fields = {"huggingface": (task.huggingface[0], None), "drafter": "copying"}
+    fields = {"huggingface": (task.huggingface[0], None), "drafter": "prompt_lookup"}
     other = Task(**task.__dict__ | fields)
-    with pytest.raises(PeerAbsent, match="not 'copying'"):
+    with pytest.raises(PeerAbsent, match="not 'prompt_lookup'"):
         open_peer(PEERS["transformers_assisted"], other)
     open_peer(PEERS["transformers_lookup"], other)
 

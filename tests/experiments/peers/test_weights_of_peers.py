@@ -45,7 +45,7 @@ def test_a_pair_is_written_as_hugging_face_has_it(pair_folder, tmp_path):
         )
 
 
-@pytest.mark.parametrize("drafter", ["copying", "ngram:FILE"])
+@pytest.mark.parametrize("drafter", ["prompt_lookup", "ngram:FILE"])
 def test_a_drafter_that_is_no_network_is_not_written(pair_folder, tmp_path, drafter):
     target, tokenizer = pair_folder / "target", pair_folder / "spiece.model"
     folders = write_huggingface(str(target), drafter, str(tokenizer), tmp_path)
@@ -57,5 +57,5 @@ def test_a_pair_says_what_it_was_loaded_from(pair_folder):
     pair = sd.load_pair(pair_folder)
     sides = tuple(str(pair_folder / side) for side in ("target", "drafter"))
     assert pair.checkpoints == sides
-    again = sd.load_pair(target=sides[0], drafter="copying", tokenizer=None)
-    assert again.checkpoints == (sides[0], "copying")
+    again = sd.load_pair(target=sides[0], drafter="prompt_lookup", tokenizer=None)
+    assert again.checkpoints == (sides[0], "prompt_lookup")

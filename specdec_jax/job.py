@@ -1,0 +1,221 @@
+"""One batch of inputs, checked and ready for the jitted programs."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from specdec_jax.data import batching
+from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
+from specdec_jax.decoding import compiled
+from specdec_jax.decoding.autoregressive import Autoregressive
+from specdec_jax.decoding.contracts import Prompt
+from specdec_jax.decoding.loop import finish, first_rows
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import Speculative
+from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings
+from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.models.adapters import EncoderInputs, NoInputs
+from specdec_jax.pair import Pair
+from specdec_jax.partitioning import layouts
+from specdec_jax.partitioning.loops import Partition
+from specdec_jax.runtime.validation import check_seed
+from specdec_jax.sampling import row_keys
+from specdec_jax.sampling.keys import seed_key
+from specdec_jax.typing import Array, Params, PyTree
+
+METHODS = ("speculative", "autoregressive")
+MAX_INPUT_TOKENS = 512
+INPUT_BUCKET = 8  # inputs are padded to a multiple
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """Everything that the jitted programs take, for one batch of inputs.
+
+    Attributes:
+      decoder: what to do.
+      keys, params, inputs, prompt, rows: what its `init` and `run` take.
+      batch: how many rows were asked for; a mesh may need a few more.
+      partition: the mesh that all is on, if there is one.
+    """
+
+    decoder: Autoregressive | Speculative
+    keys: Array
+    params: Params
+    inputs: EncoderInputs | NoInputs
+    prompt: Prompt
+    rows: RowSettings
+    batch: int
+    partition: Partition | None = None
+
+    def begin(self) -> LoopState:
+        """Encode and prefill."""
+        return compiled.begin(self._program, self.params, self.inputs, self.prompt)
+
+    def run(self, state: LoopState) -> LoopState:
+        """The loop; consumes the state."""
+        return compiled.run(self._program, self.keys, state, self.params, self.rows)
+
+    def finish(self, state: LoopState) -> DecodeResult:
+        """The rows that were asked for."""
+        return first_rows(finish(state), self.batch)
+
+    def decode(self) -> DecodeResult:
+        """All three."""
+        return self.finish(self.run(self.begin()))
+
+    def wanted_formats(self) -> PyTree:
+        """How the compiler wants the parameters laid out; see `lay_out`."""
+        return layouts.chosen_formats(
+            self._program, self.keys, self.params, self.inputs, self.prompt, self.rows
+        )
+
+    @property
+    def _program(self) -> compiled.Decoder:
+        if self.partition is None:
+            return self.decoder
+        return self.partition.decoder(self.decoder)
+
+
+def lay_out(pair: Pair, job: Job) -> Pair:
+    """The pair with its weights as the compiler wants them for jobs like this one.
+
+    For TPUs, once after loading. Weights in another layout than a loop's are copied
+    before each of its runs, for which a large target leaves no room. Consumes the
+    given pair's weights.
+
+    Args:
+      pair: as loaded.
+      job: a speculative one of the pair, of the batch and the lengths to come.
+    """
+    params = layouts.lay_out(pair.params, job.wanted_formats())
+    return dataclasses.replace(pair, params=params)
+
+
+def prepare(
+    pair: Pair,
+    texts: Sequence[str],
+    settings: DecodeSettings,
+    seed: int,
+    method: str = "speculative",
+    row_ids: Sequence[int] | None = None,
+) -> Job:
+    """Tokenizes, checks, and chooses the decoder; see `generate` for the arguments."""
+    return prepare_tokens(pair, encode(pair, texts), settings, seed, method, row_ids)
+
+
+def prepare_tokens(
+    pair: Pair,
+    encoded: Sequence[Sequence[int]],
+    settings: DecodeSettings,
+    seed: int,
+    method: str = "speculative",
+    row_ids: Sequence[int] | None = None,
+) -> Job:
+    """`prepare` for inputs that are ids already, as `encode` gives them."""
+    if method not in METHODS:
+        raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
+    batch = len(encoded)
+    rows = settings.rows(batch)
+    inputs, prompt = (_to_go_on_from if pair.decoder_only else _to_answer)(encoded)
+    _check_positions(pair, prompt, rows)
+    if method == "speculative" and settings.static_gamma > 0:
+        decoder = Speculative(
+            pair.target,
+            pair.drafter,
+            settings.static_gamma,
+            settings.buffer_size,
+            EOS_ID,
+            settings.verification_rule,
+        )
+        params = pair.params
+    else:
+        decoder = Autoregressive(
+            pair.target, settings.buffer_size, EOS_ID, settings.verification_rule
+        )
+        params = pair.params.target
+    ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
+    if ids.shape != (batch,) or not _are_integers(ids, 2**31):
+        raise SettingsError(
+            f"row_ids must be an integer from 0 to 2^31 - 1 for each of {batch} rows"
+        )
+    check_seed(seed)
+    ids = jnp.asarray(ids, jnp.int32)
+    given = (row_keys(seed_key(seed), ids), inputs, prompt, rows)
+    if pair.partition is not None:
+        given = pair.partition.deal(*given)
+    keys, inputs, prompt, rows = given
+    return Job(decoder, keys, params, inputs, prompt, rows, batch, pair.partition)
+
+
+def _to_answer(encoded: Sequence[Sequence[int]]) -> tuple[EncoderInputs, Prompt]:
+    """An encoder-decoder reads its inputs, and begins with the start token."""
+    batch = len(encoded)
+    width = batching.bucketed(max(map(len, encoded)), INPUT_BUCKET)
+    inputs = EncoderInputs(
+        tokens=jnp.asarray(batching.pad(encoded, width)),
+        mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),
+    )
+    start = jnp.full((batch, 1), PAD_ID, jnp.int32)
+    return inputs, Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
+
+
+def _to_go_on_from(encoded: Sequence[Sequence[int]]) -> tuple[NoInputs, Prompt]:
+    """A decoder-only model's inputs come after the start token, of unlike lengths."""
+    batch = len(encoded)
+    started = [[PAD_ID, *tokens] for tokens in encoded]
+    lengths = [len(tokens) for tokens in started]
+    width = batching.bucketed(max(lengths), INPUT_BUCKET)
+    prompt = Prompt(
+        tokens=jnp.asarray(batching.pad(started, width)),
+        lengths=jnp.asarray(lengths, jnp.int32),
+    )
+    return NoInputs(rows=jnp.ones(batch, bool)), prompt
+
+
+def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:
+    """Raises SettingsError if a row may come past the positions of a model."""
+    models = {"target": pair.target, "drafter": pair.drafter}
+    needed = np.asarray(prompt.lengths) + np.asarray(rows.max_new_tokens) - 1
+    for side, model in models.items():
+        if model.max_length is not None and needed.max() > model.max_length:
+            row = int(needed.argmax())
+            raise SettingsError(
+                f"input {row} has {int(prompt.lengths[row])} tokens, the start token "
+                f"among them, and max_new_tokens is {int(rows.max_new_tokens[row])}: "
+                f"the {side} knows {model.max_length} positions, so set max_new_tokens "
+                "lower, or give a shorter input"
+            )
+
+
+def _are_integers(values: np.ndarray, end: int) -> bool:
+    """Whether all are integers in [0, end)."""
+    return values.dtype.kind in "iu" and bool(np.all((values >= 0) & (values < end)))
+
+
+def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of inputs; EOS ends those that are to be answered, not gone on from.
+
+    Raises:
+      DataError: no inputs, an empty one, or one over 512 tokens.
+    """
+    if isinstance(texts, str):
+        raise DataError("give a list of inputs, [text] for one")
+    if not texts:
+        raise DataError("there is no input to decode")
+    encoded = []
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"input {index} is not a string: {text!r}")
+        if not (text.strip() or pair.decoder_only):
+            raise DataError(f"input {index} is empty: give at least one word")
+        ids = pair.tokenizer.encode(text)
+        encoded.append(ids[:-1] if pair.decoder_only else ids)
+        if len(encoded[-1]) > MAX_INPUT_TOKENS:
+            raise DataError(
+                f"input {index} has {len(encoded[-1])} tokens and at most "
+                f"{MAX_INPUT_TOKENS} are taken: split it"
+            )
+    return encoded
