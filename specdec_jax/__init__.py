@@ -18,7 +18,8 @@ from specdec_jax.errors import (
     SpecdecError,
 )
 from specdec_jax.generation import Generated, generate
-from specdec_jax.pair import Pair, load_pair
+from specdec_jax.loading import load_pair
+from specdec_jax.pair import Pair
 from specdec_jax.sampling import Block, Noise, Rule, TokenRule, Verdict
 
 __all__ = [

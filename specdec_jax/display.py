@@ -126,7 +126,7 @@ def legend(color: bool) -> Text:
 # A line is as wide as its page: what came before gives way, and shows its end.
 _LINE = "display:flex;white-space:pre;line-height:1.6"
 _BEFORE = (
-    "flex:0 1 auto;min-width:3ch;overflow:hidden;text-overflow:ellipsis;direction:rtl"
+    "flex:0 1 auto;min-width:0;overflow:hidden;text-overflow:ellipsis;direction:rtl"
 )
 _TOKENS = "flex:0 0 auto;max-width:calc(100% - 9ch);white-space:pre-wrap"
 

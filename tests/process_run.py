@@ -19,7 +19,7 @@ from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 from specdec_jax.runtime import distributed
 from specdec_jax.runtime.records import RecordFile
 from tests import toy_models as toys

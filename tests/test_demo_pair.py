@@ -6,7 +6,7 @@ import pytest
 import specdec_jax as sd
 from specdec_jax.checkpoints import formats
 from specdec_jax.data.text import read_lines
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 
 SENTENCES = read_lines(ASSETS / "eval_sentences.en.txt")
 MAX_NEW_TOKENS = 40

@@ -26,9 +26,9 @@ from specdec_jax.checkpoints.weights import (
     Checkpoint,
     Tensor,
     one_line,
-    parameter_shapes,
 )
 from specdec_jax.errors import CheckpointError
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
 

@@ -15,8 +15,9 @@ import numpy as np
 from flax import traverse_util
 
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.families import ModelConfig, random_params
-from specdec_jax.models.packing import packed_parts
+from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.packing import packed_parts, stacked_shape
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Callable, Params
 
@@ -81,15 +82,28 @@ class Checkpoint:
           CheckpointError: a tensor is missing, misshapen, not one of the
             configuration's, not of finite real numbers, or cannot be read.
         """
-        expected = parameter_shapes(self.config)
-        self._check_names(set(expected))
-        self._check_tensors(expected)
+        expected = self.check()
         parts = packed_parts(expected) if packed else {n: (n,) for n in expected}
         flat = {}
         for name, members in parts.items():
             tensor = _stacked([self._named_in_errors(member) for member in members])
             flat[name] = _read(name, tensor, jnp.dtype(dtype), place)
         return traverse_util.unflatten_dict(flat, sep="/")
+
+    def check(self) -> dict[str, tuple[int, ...]]:
+        """Checks all that can be without reading a tensor.
+
+        Returns:
+          The shapes of the parameters, by name.
+
+        Raises:
+          CheckpointError: a tensor is missing, misshapen, of a type that is not one of
+            weights, or not one of the configuration's.
+        """
+        expected = parameter_shapes(self.config)
+        self._check_names(set(expected))
+        self._check_tensors(expected)
+        return expected
 
     def _check_tensors(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         for name, shape in expected.items():
@@ -162,12 +176,6 @@ def _stacked(tensors: list[Tensor]) -> Tensor:
     return Tensor(stacked_shape(tensors[0].shape, len(tensors)), widest, read)
 
 
-def stacked_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
-    """The shape of so many parameters of one shape once they are packed."""
-    *before, features = shape
-    return (*before, number, features)
-
-
 def _read(name, tensor, dtype, place) -> jax.Array:
     def part(index: Index) -> np.ndarray:
         return _read_in_blocks(tensor, index, dtype)
@@ -190,14 +198,6 @@ def _read_in_blocks(tensor: Tensor, index: Index, dtype: np.dtype) -> np.ndarray
         block = slice(first + start, first + stop)
         part[start:stop] = tensor.read((block, *index[1:]))
     return part
-
-
-def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of every parameter, by its path joined by "/"."""
-    config = dataclasses.replace(config, packed=False)
-    tree = jax.eval_shape(lambda: random_params(config, jax.random.key(0)))
-    flat = traverse_util.flatten_dict(tree, sep="/")
-    return {name: leaf.shape for name, leaf in flat.items()}
 
 
 def infer_config(path: str, tensors: Mapping[str, Tensor]) -> T5Config:

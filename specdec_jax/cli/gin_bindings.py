@@ -22,9 +22,9 @@ from specdec_jax.errors import SettingsError
 from specdec_jax.experiments.aot.run import AOTRun
 from specdec_jax.experiments.measure.alpha import AlphaConfig
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
+from specdec_jax.loading import load_pair
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.pair import load_pair
 from specdec_jax.runtime.storage import beside
 
 ROOT = Path(__file__).parents[2]  # of the checkout: gin files are named from here

@@ -7,9 +7,7 @@ error, and so is a required one that is missing.
 
 import difflib
 import inspect
-import os
 import sys
-import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,7 +17,6 @@ import gin
 from specdec_jax.errors import SettingsError
 from specdec_jax.typing import Any
 
-TEXT = {str, os.PathLike, types.NoneType}  # the kinds of a name or a path
 REQUIRED = "%gin.REQUIRED"  # how gin shows a value that somebody must still give
 
 
@@ -107,8 +104,9 @@ class Use:
             name = f"{function}.{parameter}"
             while (macro := _macro(value)) is not None:
                 name, value = macro, _value_of(macro)
-            kinds = {*(typing.get_args(kind) or [kind])}
-            if isinstance(value, int | float) and str in kinds and kinds <= TEXT:
+            kinds = typing.get_args(kind) or (kind,)
+            is_path = str in kinds and not any(map(_may_be_a_number, kinds))
+            if is_path and isinstance(value, int | float):
                 raise SettingsError(
                     f"{name} takes a string, and {value!r} is a number: write "
                     f"""--gin.{name}="'...'" with quotes of its own"""
@@ -137,6 +135,11 @@ def check_use(roots: Iterable[Callable | str], bindings: Sequence[str]) -> None:
         flags = " ".join(f"--gin.{name}=..." for name in sorted(use.missing))
         raise SettingsError(f"{program} needs {flags}")
     use.check_text()
+
+
+def _may_be_a_number(kind: Any) -> bool:
+    """Or a sequence of numbers, of which another check says what it must be."""
+    return kind in (int, float, bool) or typing.get_origin(kind) is not None
 
 
 def _macro(value: Any) -> str | None:

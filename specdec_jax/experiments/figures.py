@@ -81,9 +81,9 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 @styled
 def figure_2() -> Figure:
-    """E[tokens a target run] over alpha, for some gamma."""
+    """Expected tokens per target call against alpha, for some gamma (equation 1)."""
     alphas = np.linspace(0.5, 0.9, 41)
-    figure, axes = plot("α", "E[tokens a target run]")
+    figure, axes = plot("acceptance rate α", "tokens per target call")
     for i, gamma in enumerate(paper.FIGURE_2_GAMMAS):
         label = "γ = ∞" if math.isinf(gamma) else f"γ = {gamma}"
         tokens = theory.expected_tokens(alphas, gamma)
@@ -94,9 +94,9 @@ def figure_2() -> Figure:
 
 @styled
 def figure_3() -> Figure:
-    """The best gamma over alpha, for some c."""
+    """The best gamma against alpha, for some c."""
     alphas = np.round(np.linspace(0.3, 0.9, 61), 2)
-    figure, axes = plot("α", "best γ")
+    figure, axes = plot("acceptance rate α", "best γ")
     for i, c in enumerate(paper.FIGURE_3_COSTS):
         best = [theory.best_gamma(alpha, c, MAX_GAMMA) for alpha in alphas]
         axes.step(alphas, best, where="mid", label=f"c = {c:g}", **_series(i))
@@ -106,9 +106,9 @@ def figure_3() -> Figure:
 
 @styled
 def figure_4() -> Figure:
-    """Speed (solid) and operations (dotted) over alpha; c = c_hat = 0."""
+    """Speedup (solid) and operations (dotted) against alpha; c = c_hat = 0."""
     alphas = np.linspace(0.5, 0.9, 41)
-    figure, axes = plot("α", "times the baseline's")
+    figure, axes = plot("acceptance rate α", "relative to autoregressive decoding")
     for i, gamma in enumerate(paper.FIGURE_4_GAMMAS):
         series = SERIES[i] | {"markevery": MARKED}
         speed = theory.speedup(alphas, gamma, 0.0)
@@ -117,7 +117,7 @@ def figure_4() -> Figure:
         axes.plot(alphas, operations, ":", markerfacecolor="white", **series)
     kinds = [
         Line2D([], [], color="black", linestyle=style, label=label)
-        for style, label in (("-", "speed"), (":", "operations"))
+        for style, label in (("-", "speedup"), (":", "operations"))
     ]
     axes.legend(handles=axes.get_legend_handles_labels()[0] + kinds)
     return figure

@@ -26,7 +26,7 @@ def t5_1_1(size: str) -> T5Config:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of Tables 2 and 4: T5-XXL (11B), batch 1, one TPU v4, against T5X.
+    """A row of Tables 2 and 4: T5-XXL (11B), batch 1, one TPU v4, against T5X.
 
     Attributes:
       run: the run file of this project that does it, `configs/runs/{run}.gin`.
@@ -135,8 +135,8 @@ LENIENT_GREEDY = {
 }
 LENIENT_GAMMA, LENIENT_C = 8, 0.015
 
-# Figure 1: tokens of the trace, and the target runs that they took.
-FIGURE_1_TOKENS, FIGURE_1_RUNS = 38, 9
+# Figure 1: tokens of the trace, and the target calls that they took.
+FIGURE_1_TOKENS, FIGURE_1_CALLS = 38, 9
 FIGURE_2_GAMMAS = (1, 3, 5, 7, math.inf)
 FIGURE_3_COSTS = (0.01, 0.02, 0.05, 0.1)
 FIGURE_4_GAMMAS = (1, 3, 5, 7, 10)

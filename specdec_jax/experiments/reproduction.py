@@ -12,7 +12,8 @@ from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.measure import pair_records
 from specdec_jax.experiments.record_set import COMMANDS, Evidence
 from specdec_jax.experiments.reproduce import report, sections
-from specdec_jax.pair import ASSETS, Pair
+from specdec_jax.loading import ASSETS
+from specdec_jax.pair import Pair
 from specdec_jax.runtime.records import RecordFile
 
 WHAT = ("all", *sections.NAMES)

@@ -1,19 +1,26 @@
 """Tables as values: a column says what its numbers are, a table where they are from.
 
-Written as Markdown that reads well unrendered too, or as HTML.
+Written as Markdown that reads well unrendered too, as HTML, and for a terminal.
 """
 
 import dataclasses
 import enum
 import html
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from rich import box
+from rich.console import Group
+from rich.table import Table as RichTable
+from rich.text import Text
+
 from specdec_jax.experiments.record_set import Found
+from specdec_jax.typing import Any
 
 Cell = str | int | float | tuple[float, ...] | list[float] | None
 NOTHING = "–"  # of which there is no record, or which the paper does not print
+FOLDED_ROWS = 24  # a table of more is folded, as its reader looks for a few of them
 
 
 class Kind(enum.Enum):
@@ -32,9 +39,9 @@ MEANINGS = {
     Kind.PAPER: "printed in the paper: measured or predicted by its authors",
     Kind.COMPUTED: "the paper's formula, with the paper's α, c and γ",
     Kind.PREDICTED: "a formula, with α, c and v as they were measured here",
-    Kind.COMPILER: "read from a program that was compiled for a TPU; nothing ran",
+    Kind.COMPILER: "read from a program compiled for a TPU; nothing was run",
     Kind.ROOFLINE: "from a program compiled for a TPU and the chip's published peaks; "
-    "nothing ran",
+    "nothing was run",
     Kind.MEASURED: "measured by this project, on the device that is named",
 }
 
@@ -106,15 +113,42 @@ class Table:
     def __post_init__(self):
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise ValueError(f"{self.title}: {row} has not a cell for each column")
+                raise ValueError(f"{self.title}: {row} must have a cell a column")
 
     def __repr__(self) -> str:
         """Short, as notebooks keep it, and without the places of its records."""
         return f"Table({self.title!r})"
 
+    @classmethod
+    def from_records(
+        cls,
+        title: str,
+        columns: Mapping[str, Column],
+        records: Iterable[Any],
+        notes: Sequence[str] = (),
+    ) -> "Table":
+        """A row for each record, and a column for each of some of their keys.
+
+        Args:
+          title, notes: as of any table.
+          columns: by key.
+          records: what they do not have, as older ones may not, is None.
+        """
+        rows = [[record.get(key) for key in columns] for record in records]
+        return cls(title, tuple(columns.values()), rows, notes)
+
     def _repr_markdown_(self) -> str:
         """How a notebook shows it; files are linked from the working directory."""
         return markdown(self, Path())
+
+    def __rich__(self) -> Group:
+        """How a console prints it."""
+        return for_terminal(self)
+
+    @property
+    def folded(self) -> bool:
+        """Whether only its title is seen at first."""
+        return len(self.rows) > FOLDED_ROWS
 
     def cells(self) -> list[list[str]]:
         """All rows as they are written, under the heads."""
@@ -140,16 +174,15 @@ def markdown(table: Table, folder: Path) -> str:
         return f"| {' | '.join(padded)} |"
 
     rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
-    parts = [
-        f"**{_plain(table.title)}**",
-        "\n".join([line(heads), rule, *map(line, rows)]),
-    ]
-    if not rows:
-        parts[1:] = ["No record yet."]
-    parts += [
-        _bullets([*table.notes, *(show_source(s, folder) for s in table.sources)])
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    lines = "\n".join([line(heads), rule, *map(line, rows)])
+    notes = [*table.notes, *(show_source(s, folder) for s in table.sources)]
+    bullets = "\n".join(f"- {note}" for note in notes)
+    body = [lines if rows else "No record yet.", *[bullets] * bool(bullets)]
+    if table.folded:
+        parts = [f"<details>\n{_summary(table)}", *body, "</details>"]
+    else:
+        parts = [f"**{_plain(table.title)}**", *body]
+    return "\n\n".join(parts) + "\n"
 
 
 def as_html(table: Table, folder: Path) -> str:
@@ -167,33 +200,40 @@ def as_html(table: Table, folder: Path) -> str:
             for kind, cell in zip(kinds, cells, strict=True)
         )
 
-    body = "\n".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    lines = "\n".join(f"<tr>{line('td', row)}</tr>" for row in rows)
     if not rows:
-        body = f'<tr><td colspan="{len(heads)}">No record yet.</td></tr>'
+        lines = f'<tr><td colspan="{len(heads)}">No record yet.</td></tr>'
     notes = [html.escape(note) for note in table.notes]
     notes += [show_source_html(s, folder) for s in table.sources]
-    return (
-        f"<table>\n<caption>{html.escape(table.title)}</caption>\n"
-        f"<thead><tr>{line('th', heads)}</tr></thead>\n<tbody>\n{body}\n</tbody>\n"
-        f"</table>\n<ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>\n"
+    body = (
+        f'<div class="wide"><table>\n<thead><tr>{line("th", heads)}</tr></thead>\n'
+        f"<tbody>\n{lines}\n</tbody>\n</table></div>\n"
+        f"<ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>\n"
     )
+    if table.folded:
+        return f"<details>\n{_summary(table)}\n{body}</details>\n"
+    return f'<p class="title">{html.escape(table.title)}</p>\n{body}'
+
+
+def for_terminal(table: Table) -> Group:
+    """A table for a console to print, its notes and sources under it."""
+    heads, *rows = table.cells()
+    shown = RichTable(box=box.SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    for head in heads:
+        shown.add_column(Text(head), overflow="fold")  # nothing is left out
+    for row in rows:
+        shown.add_row(*map(Text, row))  # "[t5x]" is no markup
+    notes = [*table.notes]
+    for source in table.sources:
+        where = f" in {source.path}" if source.path else ""
+        notes.append(f"{source.text}{where}: {source.command}")
+    lines = [Text(table.title, "bold"), shown if rows else Text("No record yet.")]
+    return Group(*lines, *map(Text, notes))
 
 
 def link(path: Path, folder: Path) -> str:
     """A path as seen from a folder, with forward slashes."""
     return Path(os.path.relpath(path, folder)).as_posix()
-
-
-def _plain(text: str) -> str:
-    """Text in a cell of Markdown, where bars, tags and new lines would be read so."""
-    text = " ".join(text.split())
-    for sign, written in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
-        text = text.replace(sign, written)
-    return text
-
-
-def _bullets(notes: Sequence[str]) -> str:
-    return "\n".join(f"- {note}" for note in notes)
 
 
 def show_source(source: Source, folder: Path) -> str:
@@ -213,3 +253,17 @@ def show_source_html(source: Source, folder: Path) -> str:
         html.escape(part) for part in (link(source.path, folder), source.path.name)
     )
     return f'{text}: <a href="{href}">{name}</a>, made by <code>{command}</code>'
+
+
+def _summary(table: Table) -> str:
+    """What is seen of a folded table, in HTML and in Markdown."""
+    title = html.escape(table.title)
+    return f"<summary><b>{title}</b> ({len(table.rows)} rows)</summary>"
+
+
+def _plain(text: str) -> str:
+    """Text in a cell of Markdown, where bars, tags and new lines would be read so."""
+    text = " ".join(text.split())
+    for sign, written in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
+        text = text.replace(sign, written)
+    return text

@@ -48,6 +48,12 @@ def packed_parts(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return parts
 
 
+def stacked_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """The shape of as many packed parameters, each of this shape."""
+    *before, features = shape
+    return (*before, number, features)
+
+
 def pack(params: Params) -> Params:
     """The parameters of a packed network, from those of an unpacked one."""
     flat = traverse_util.flatten_dict(params, sep="/")

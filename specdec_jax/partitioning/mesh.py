@@ -1,7 +1,7 @@
 """The mesh: devices as a grid of two axes, `data` and `model`.
 
-Rows of a batch are dealt out over `data`; what is cut of a network is cut over `model`.
-One device has no mesh.
+The batch is sharded over `data`, and a network that is sharded over `model`. One device
+has no mesh.
 """
 
 from collections.abc import Sequence
@@ -65,8 +65,14 @@ def choose_mesh(
 
 
 def make_mesh(shape: Shape, devices: Sequence[jax.Device]) -> Mesh:
-    """A mesh of these devices, neighbours on `model` being near each other."""
-    grid = mesh_utils.create_device_mesh(shape, list(devices))
+    """A mesh of these devices, neighbours on `model` being near each other.
+
+    Devices that are no grid of their own, as three of a host's four, keep their order.
+    """
+    try:
+        grid = mesh_utils.create_device_mesh(shape, list(devices))
+    except (AssertionError, NotImplementedError, ValueError):
+        grid = np.array(devices).reshape(shape)
     return Mesh(grid, AXES, axis_types=(AxisType.Auto,) * 2)
 
 

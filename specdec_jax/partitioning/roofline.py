@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from flax import traverse_util
 
-from specdec_jax.experiments.aot.compile import Decode, Side, state_of
 from specdec_jax.models.cache import KeyValues
+from specdec_jax.partitioning.description import Decode, Side, state_of
 from specdec_jax.partitioning.mesh import MODEL, SECONDS_PER_SUM, axis_size
 from specdec_jax.partitioning.topology import Chip
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from specdec_jax.checkpoints import formats, native
-from specdec_jax.checkpoints.weights import parameter_shapes
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.packing import pack
+from specdec_jax.models.parameters import parameter_shapes
 from tests.tiny_pairs import random_params, tiny_config, tiny_gpt_config
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from specdec_jax.checkpoints import t5x, weights
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 
 # T5-XXL's layers, heads and vocabulary, of a width that fits a test.
@@ -53,7 +54,7 @@ FREED_AT_ONCE = {
 def test_peak_memory_is_the_result_and_little_more_than_the_largest_tensor(
     tmp_path, monkeypatch
 ):
-    shapes = weights.parameter_shapes(CONFIG)
+    shapes = parameter_shapes(CONFIG)
     values = np.resize(np.linspace(-1, 1, 999, dtype=np.float32), 2**24)
     params = {}
     for name, shape in shapes.items():

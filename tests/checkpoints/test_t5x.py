@@ -13,11 +13,11 @@ import tensorstore as ts
 from flax import serialization, traverse_util
 
 from specdec_jax.checkpoints import t5x
-from specdec_jax.checkpoints.weights import parameter_shapes
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.adapters import EncoderInputs, t5_language_model
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5
 from tests import toy_models as toys
 from tests.tiny_pairs import tiny_config

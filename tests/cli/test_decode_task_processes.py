@@ -14,7 +14,7 @@ from specdec_jax.cli.decode_task import COUNTS, TaskRun, scores_path
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.constant import ConstantDrafter
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 from specdec_jax.runtime.records import RecordFile, environment
 from tests import toy_models as toys
 from tests.task_data import TRANSLATIONS, list_task

@@ -10,18 +10,17 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from specdec_jax import DecodeSettings, load_pair
-from specdec_jax import pair as pair_module
+from specdec_jax import DecodeSettings, load_pair, loading
 from specdec_jax.cli import gin_bindings
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
+from specdec_jax.loading import ASSETS
 from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
 from specdec_jax.models.families import random_params
 from specdec_jax.models.packing import pack
-from specdec_jax.pair import ASSETS
 from specdec_jax.sampling import row_keys
 
 ROOT = Path(__file__).parent.parent.parent
@@ -80,20 +79,27 @@ def fresh_gin():
 
 @pytest.fixture
 def load_model_abstractly(monkeypatch):
-    """`load_model` inside a trace: arrays of the sizes asked for, without memory."""
+    """Weights inside a trace: arrays of the sizes asked for, without memory."""
     asked = []
     tokenizer = Tokenizer(ASSETS / "demo_ende" / "spiece.model")
 
-    def load_model(path, dtype, vocabulary, config, mesh, cut=True):
-        assert mesh is None
-        asked.append((path, vocabulary))
-        params = random_params(config, jax.random.key(0))
-        params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
-        sizes = dataclasses.replace(config, packed=True, dtype="bfloat16")
-        model = language_model(sizes)
-        return pair_module.Model(sizes, model, pack(params), tokenizer)
+    class OpenModel(loading.OpenModel):
+        def __init__(self, sizes):  # no checkpoint
+            config = dataclasses.replace(sizes, packed=True, dtype="bfloat16")
+            vars(self).update(config=config, tokenizer=tokenizer, sizes=sizes)
 
-    monkeypatch.setattr(pair_module, "load_model", load_model)
+        def read(self, mesh=None, sharded=True):
+            assert mesh is None
+            params = random_params(self.sizes, jax.random.key(0))
+            params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
+            model = language_model(self.config)
+            return loading.Model(self.config, model, pack(params), tokenizer)
+
+    def open_model(path, dtype, vocabulary, config):
+        asked.append((path, vocabulary))
+        return OpenModel(config)
+
+    monkeypatch.setattr(loading, "open_model", open_model)
     return asked
 
 

@@ -11,7 +11,7 @@ from specdec_jax.experiments.record_set import (
     Evidence,
     kind_of,
 )
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 from tests.experiments import found_records as records
 
 

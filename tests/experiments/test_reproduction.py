@@ -51,9 +51,9 @@ def test_all_sections_are_there_and_all_links_lead_somewhere(report):
     )
     for title in sections.TITLES.values():
         assert f"## {title}\n" in markdown
-        assert f"<h2>{html.escape(title)}</h2>" in page
-    links = re.findall(r"\]\(([^)]+)\)", markdown)
-    links += re.findall(r'(?:href|src)="([^"]+)"', page)
+        assert f">{html.escape(title)}</h2>" in page
+    links = re.findall(r"\]\(([^)#]+)\)", markdown)
+    links += re.findall(r'(?:href|src)="([^"#]+)"', page)
     assert len(links) > 30
     for link in links:
         assert (report / link).is_file(), link
@@ -61,6 +61,20 @@ def test_all_sections_are_there_and_all_links_lead_somewhere(report):
         for end in ("png", "svg"):
             assert f"figures/figure{i}.{end}" in links
     assert "figure1.html" in links and "records/alpha.jsonl" in links
+
+
+def test_the_first_page_comes_before_the_contents_which_lead_to_each_section(report):
+    markdown, page = (
+        (report / f"report.{end}").read_text("utf-8") for end in ("md", "html")
+    )
+    first, rest = markdown.split("## Contents\n")
+    assert "figures/overview.svg" in first and "| EnDe  | T5-small 77M  | 0" in first
+    assert "1.50 at temperature 0 (γ = 2, rounds from 1.40 to 1.55)" in first
+    places = re.findall(r"^- \[.*\]\(#(.*)\)$", rest, re.MULTILINE)
+    assert len(places) == len(sections.NAMES) - 1
+    assert places == re.findall('href="#([^"]+)"', page)
+    for place in places:
+        assert f'<h2 id="{place}">' in page
 
 
 def test_what_was_measured_is_in_the_tables(report, tiny_pair):
@@ -140,7 +154,7 @@ def test_a_notebook_shows_a_section_and_its_pictures(tmp_path, monkeypatch):
 
 def test_bad_input_is_named(tmp_path):
     with pytest.raises(
-        SettingsError, match="what must be one of all, table1.*'table9'"
+        SettingsError, match="what must be one of all, overview.*'table9'"
     ):
         reproduce(not_loaded, tmp_path, [])("table9")
     with pytest.raises(DataError, match="no records at"):

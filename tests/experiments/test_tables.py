@@ -1,6 +1,9 @@
+import dataclasses
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from specdec_jax.experiments import tables
 from specdec_jax.experiments.record_set import Found
@@ -91,3 +94,31 @@ def test_signs_of_markdown_in_a_cell_are_only_text():
 def test_a_notebook_shows_a_table_as_markdown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert TABLE._repr_markdown_() == tables.markdown(TABLE, Path())
+
+
+def test_a_long_table_is_folded_with_its_commands():
+    rows = TABLE.rows * tables.FOLDED_ROWS
+    long = dataclasses.replace(TABLE, title="<long>", rows=rows)
+    summary = f"<summary><b>&lt;long&gt;</b> ({len(rows)} rows)</summary>"
+    for text in (tables.markdown(long, FOLDER), tables.as_html(long, FOLDER)):
+        start, inside = text.split(summary)
+        assert start == "<details>\n"
+        assert inside.endswith("</details>\n") and "make it" in inside
+    # Markdown inside of HTML is read as Markdown after an empty line.
+    assert f"{summary}\n\n| name" in tables.markdown(long, FOLDER)
+    assert "details" not in tables.markdown(TABLE, FOLDER)
+
+
+def test_a_console_prints_all_cells_notes_and_sources():
+    console = Console(file=io.StringIO(), width=60)
+    bracket = dataclasses.replace(TABLE, notes=("install it with '.[t5x]'",))
+    console.print(bracket)
+    printed = console.file.getvalue()
+    for text in ("A title", "α (paper)", "<one>", "0.25–0.75", "[t5x]", "make c"):
+        assert text in printed
+
+
+def test_a_record_without_a_key_has_an_empty_cell():
+    columns = {"a": Column("a", format=".1f"), "b": Column("b", format="d")}
+    table = Table.from_records("title", columns, [{"a": 1.0, "b": 2}, {"a": 3.0}])
+    assert table.cells()[1:] == [["1.0", "2"], ["3.0", "–"]]

@@ -5,6 +5,7 @@ import pytest
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
+from specdec_jax.partitioning import topology
 from specdec_jax.partitioning.mesh import choose_mesh, default_shape, step_bytes
 
 SMALL = T5Config(32100, 32128, 512, 6, 64, 1024, 8, 8)
@@ -51,3 +52,12 @@ def test_what_is_no_mesh_is_refused(shape):
 def test_a_mesh_of_more_devices_than_there_are_is_refused():
     with pytest.raises(SettingsError, match="2 x 4 needs 8 devices and there are 1"):
         choose_mesh((2, 4), config)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (1, 2)])
+def test_devices_that_are_no_grid_of_their_own_make_a_mesh_too(shape):
+    """As three chips of a TPU's four."""
+    devices = topology.describe("v5e", 4)
+    mesh = choose_mesh(shape, config, devices)
+    assert dict(mesh.shape) == {"data": shape[0], "model": shape[1]}
+    assert list(mesh.devices.flat) == devices[: shape[0] * shape[1]]

@@ -7,8 +7,8 @@ import pytest
 from jax.sharding import AbstractMesh
 
 from specdec_jax.experiments import paper
-from specdec_jax.experiments.aot.compile import Decode
 from specdec_jax.partitioning import roofline
+from specdec_jax.partitioning.description import Decode
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import SECONDS_PER_SUM
 from specdec_jax.partitioning.topology import CHIPS

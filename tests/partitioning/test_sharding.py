@@ -7,10 +7,10 @@ import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from specdec_jax.axes import constrain, constrained_by
-from specdec_jax.checkpoints.weights import parameter_shapes
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.packing import packed_parts
+from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.sharding import layout_of, parameter_axes
 

@@ -29,8 +29,8 @@ def markdown(records: Iterable[Record]) -> str:
         parts.append(
             f"![When which model runs]({PICTURE}.png)\n\n"
             f"When which model runs in an output of {TOKENS} tokens, by the model's "
-            "times and without encoding; each guess stands with the paper's α = "
-            f"{record['alpha']:g}, drawn with one seed."
+            "times and without encoding; each draft token is accepted with the "
+            f"paper's α = {record['alpha']:g}, drawn with one seed."
         )
     return "\n\n".join(parts) + "\n"
 
@@ -52,16 +52,16 @@ def walltime_rows(record: Record) -> dict[str, list[timeline.Span]]:
 
     Args:
       record: its "steps" hold c and v for each gamma, and "alpha" is the chance with
-        which a guess stands.
+        which a draft token is accepted.
     """
     rows = {}
     for step in record["steps"]:
         gamma = step["gamma"]
-        runs = timeline.drawn_runs(record["alpha"], gamma, TOKENS)
+        calls = timeline.drawn_target_calls(record["alpha"], gamma, TOKENS)
         rows[f"γ = {gamma}"] = timeline.timeline(
-            [gamma] * runs, step["c"], step["v"], (0.0, 0.0)
+            [gamma] * calls, step["c"], step["v"], (0.0, 0.0)
         )
-    return rows | {"base": timeline.baseline_timeline(TOKENS, 0.0)}
+    return rows | {"autoregressive": timeline.baseline_timeline(TOKENS, 0.0)}
 
 
 def _title(record: Record) -> str:
@@ -100,14 +100,14 @@ def _programs(programs: Sequence[Record]) -> Table:
     )
     notes = ["Bytes are those of one chip."]
     notes += [
-        f"While the loop runs a chip holds {_size(record['resident'])}, all weights of "
-        f"both models among it: {record['resident_over_chip']:.0%} of its memory. By "
-        "the size of this program, batches of up to "
-        f"{record['largest_batch']} fit (a model)."
+        f"In the loop a chip holds {_size(record['resident'])}, the weights of both "
+        f"models included: {record['resident_over_chip']:.0%} of its memory. By the "
+        f"size of this program, batches of up to {record['largest_batch']} fit "
+        "(estimated)."
         for record in programs
         if record["program"] == "loop"
     ]
-    return Table("What the compiler made, per chip", columns, rows, notes)
+    return Table("Compiled programs, per chip", columns, rows, notes)
 
 
 def _moved(programs: Sequence[Record]) -> Table:
@@ -127,7 +127,7 @@ def _moved(programs: Sequence[Record]) -> Table:
         Column("count", Kind.COMPILER, "d"),
         Column("bytes", Kind.COMPILER),
     )
-    return Table("What moves between chips", columns, rows)
+    return Table("Collectives between chips", columns, rows)
 
 
 def _steps(steps: Sequence[Record]) -> Table:
@@ -150,7 +150,7 @@ def _steps(steps: Sequence[Record]) -> Table:
         Column("ms", Kind.ROOFLINE, ".3g"),
         Column("over target step", Kind.ROOFLINE, ".3f"),
     )
-    return Table("The least time of a step, from published peaks", columns, rows)
+    return Table("Lower bound of a step's time, from published peaks", columns, rows)
 
 
 def _table_2(lines: Sequence[Record]) -> Table:
@@ -171,16 +171,16 @@ def _table_2(lines: Sequence[Record]) -> Table:
         Column("c", Kind.PAPER),
         Column("c", Kind.ROOFLINE, ".3f"),
         Column("v", Kind.ROOFLINE, ".3f"),
-        Column("Exp", Kind.PAPER, ".1f"),
-        Column("speed", Kind.ROOFLINE),
-        Column("speed", Kind.PAPER, ".1f"),
+        Column("predicted speedup", Kind.PAPER, ".1f"),
+        Column("speedup", Kind.ROOFLINE),
+        Column("speedup", Kind.PAPER, ".1f"),
     )
     notes = [
         f"{record['run']}, more than 15% apart: {record['why']}"
         for record in lines
         if record["why"]
     ]
-    title = "Table 2 of the paper, with c and v of the model"
+    title = "Table 2 of the paper, with c and v of the roofline"
     return Table(title, columns, rows, notes)
 
 

@@ -1,4 +1,4 @@
-"""What a run would take on a TPU that is not there: the compiler's facts, and a model.
+"""The cost of a decode on a TPU that is not there: compiler's facts, and a roofline.
 
 Every record says which of the two it is. Facts are read from what libtpu compiled.
 Times are of `partitioning.roofline`, a floor from published peaks.
@@ -15,6 +15,7 @@ from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import compile as ahead
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import roofline, topology
+from specdec_jax.partitioning.description import Decode
 from specdec_jax.partitioning.hlo import Program, kind_of
 from specdec_jax.runtime.records import environment
 from specdec_jax.sampling import theory
@@ -45,13 +46,13 @@ class AOTRun:
     mesh: Any = "auto"
     shard_drafter: bool = False
 
-    def decode(self, devices: Sequence) -> ahead.Decode:
+    def decode(self, devices: Sequence) -> Decode:
         """The decode that is compiled."""
         if self.settings.static_gamma < 1:
             raise SettingsError(
                 "gamma must be at least 1 to compile a loop that drafts"
             )
-        return ahead.Decode(
+        return Decode(
             target=self.target,
             drafter=self.drafter,
             gamma=self.settings.static_gamma,
@@ -66,7 +67,7 @@ class AOTRun:
     def __call__(
         self, kind: str, chips: int, programs: Sequence[str] = ahead.PROGRAMS
     ) -> Iterator[dict[str, Any]]:
-        """Yields a record for each program, each step, and each line of Table 2.
+        """Yields a record for each program, each step, and each row of Table 2.
 
         Args:
           kind, chips: as in `topology.describe`.
@@ -107,8 +108,8 @@ class AOTRun:
             }
         yield {"what": "environment", **environment()}
 
-    def walltime(self, decode: ahead.Decode, chip: topology.Chip) -> dict[str, Any]:
-        """c and v of the run's gamma and of 3, with alpha of the paper's line."""
+    def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
+        """c and v of the run's gamma and of 3, with alpha of the paper's row."""
         steps = []
         for gamma in sorted({decode.gamma, 3}, reverse=True):
             c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
@@ -128,9 +129,9 @@ class AOTRun:
         }
 
     def table_2_line(
-        self, line: paper.Line, decode: ahead.Decode, chip: topology.Chip
+        self, line: paper.Line, decode: Decode, chip: topology.Chip
     ) -> dict[str, Any]:
-        """A line of the paper's Table 2, with c and v of the model."""
+        """A row of the paper's Table 2, with c and v of the roofline."""
         decode = dataclasses.replace(
             decode,
             target=paper.t5_1_1("xxl"),
@@ -152,7 +153,7 @@ class AOTRun:
         }
 
 
-def model_costs(decode: ahead.Decode, chip: topology.Chip) -> tuple[float, float]:
+def model_costs(decode: Decode, chip: topology.Chip) -> tuple[float, float]:
     """c and v, of the least times."""
     target, verify, draft = (
         roofline.step_cost(decode, name).seconds(chip) for name in STEPS
@@ -214,20 +215,20 @@ def why(line: paper.Line, c: float, predicted: float) -> str:
         tokens = theory.expected_tokens(line.alpha, line.gamma)
         place = "above" if line.measured > tokens else "near"
         return (
-            f"The paper's clock is {place} the {tokens:.2f} tokens a run that alpha "
-            "gives if drafting is free: guesses are not equally likely to stand at "
-            "all places, as Theorem 3.8 assumes, or a step of the paper's baseline "
-            "took longer than a target run of its loop."
+            f"The paper's measurement is {place} the {tokens:.2f} tokens per target "
+            "call that alpha gives if drafting costs nothing: the acceptance rate is "
+            "not the same at all positions, as Theorem 3.8 assumes, or a step of the "
+            "paper's baseline took longer than a target call of its loop."
         )
     with_its_c = theory.speedup(line.alpha, line.gamma, line.c)
     cause = (
-        f"The paper's drafter took c = {line.c:g} and the floor is {c:.3f}: small "
-        f"products do not reach the peak bandwidth. With its c, Theorem 3.8 gives "
-        f"{with_its_c:.2f}"
+        f"The paper measured c = {line.c:g} and the lower bound is {c:.3f}: small "
+        "matrix products do not reach the peak bandwidth. With its c, Theorem 3.8 "
+        f"gives {with_its_c:.2f}"
     )
     if with_its_c / line.measured - 1 <= FAR:
         return f"{cause}."
     return (
-        f"{cause}, still above its clock: the rest is what its loop took besides "
-        "model runs."
+        f"{cause}, still above its measurement: the rest is the time of its loop "
+        "outside of model calls."
     )

@@ -11,7 +11,7 @@ from specdec_jax.experiments.peers.catalogue import versions
 from specdec_jax.experiments.peers.protocol import Decoded, Task
 from specdec_jax.experiments.peers.threads import available_cores
 from specdec_jax.job import prepare_tokens
-from specdec_jax.pair import load_pair
+from specdec_jax.loading import load_pair
 
 
 class _Loop:

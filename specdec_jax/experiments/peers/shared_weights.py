@@ -6,8 +6,8 @@ from pathlib import Path
 
 from specdec_jax.checkpoints import huggingface
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
+from specdec_jax.loading import is_without_network
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.pair import is_without_network
 from specdec_jax.typing import Params
 
 

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable
 
-from rich import box
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
-
 from specdec_jax.experiments.peers.catalogue import PEERS, SPECULATIVE
+from specdec_jax.experiments.tables import NOTHING, Column, Table
 from specdec_jax.typing import Any
 
 Record = dict[str, Any]
-NOTHING = "–"
-COLUMNS = ("peer", "tok/s", "of baseline", "ours/it", "calls", "MB", "same")
+COLUMNS = (
+    Column("peer"),
+    Column("tokens/s", format=".0f"),
+    Column("of baseline"),
+    Column("ours/it"),
+    Column("calls", format="d"),
+    Column("MB", format=".0f"),
+    Column("same"),
+)
 
 
 def latest(records: Iterable[Record], temperature: float) -> dict[str, Record]:
@@ -67,39 +70,30 @@ def line(record: Record) -> str:
     )
 
 
-def summary(records: Iterable[Record], temperature: float) -> Group:
+def summary(records: Iterable[Record], temperature: float) -> Table:
     """A table of all peers, and below it what is absent or differs."""
     shown = latest(records, temperature)
-    title = f"temperature {temperature:g}; calls of the target in all rounds"
-    table = Table(*COLUMNS, box=box.SIMPLE, title=title)
-    table.columns[0].overflow = "fold"  # no name is cut short
-    notes = []
+    ours, rows, notes = shown.get(SPECULATIVE), [], []
     for name, record in shown.items():
+        title = PEERS[name].title
         if "absent" in record:
-            table.add_row(PEERS[name].title, "absent", *[NOTHING] * (len(COLUMNS) - 2))
+            rows.append((title, "absent", *[None] * (len(COLUMNS) - 2)))
             notes.append(line(record))
             continue
         agreement = record["agreement"]
         if agreement is not None and agreement["differences"]:
             same = agreement_text(agreement)
-            notes.append(f"{PEERS[name].title}: not the baseline's tokens: {same}")
-        table.add_row(PEERS[name].title, *_cells(record, shown.get(SPECULATIVE)))
-    return Group(table, *map(Text, notes))  # "[t5x]" is no markup
-
-
-def _cells(record: Record, ours: Record | None) -> list[str]:
-    ratio, memory = times_as_fast(record, ours), memory_mb(record)
-    agreement = record["agreement"]
-    return [
-        f"{record['tokens_per_second']:.0f}",
-        f"{record['over_baseline']:.2f}",
-        NOTHING if ratio is None else f"{ratio:.2f}",
-        str(record["target_calls"]),
-        NOTHING if memory is None else f"{memory:.0f}",
-        NOTHING
-        if agreement is None
-        else f"{agreement['equal']}/{agreement['prompts']}",
-    ]
+            notes.append(f"{title}: not the baseline's tokens: {same}")
+        rows.append(
+            (
+                *(title, record["tokens_per_second"], record["over_baseline"]),
+                *(times_as_fast(record, ours), record["target_calls"]),
+                memory_mb(record),
+                agreement and f"{agreement['equal']}/{agreement['prompts']}",
+            )
+        )
+    title = f"temperature {temperature:g}; target calls of all rounds"
+    return Table(title, COLUMNS, rows, notes)
 
 
 def _how(record: Record) -> str:

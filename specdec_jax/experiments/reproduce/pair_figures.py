@@ -1,4 +1,4 @@
-"""Figures of what a pair did: tokens a run, and speed, over gamma."""
+"""Figures of a pair: tokens per target call, and speedup, against gamma."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,12 +19,12 @@ SOLID, DASHED = "-", (0, (4, 2))
 
 @styled
 def tokens_figure(records: Iterable[dict[str, Any]]) -> Figure:
-    """Tokens a target run over gamma, a colour and a marker for each temperature.
+    """Tokens per target call against gamma, a colour and a marker a temperature.
 
     Args:
       records: of `sweep.sweep`.
     """
-    figure, axes = plot("γ", "tokens a target run")
+    figure, axes = plot("γ, draft tokens per target call", "tokens per target call")
     _measured_and_predicted(
         figure,
         axes,
@@ -37,12 +37,14 @@ def tokens_figure(records: Iterable[dict[str, Any]]) -> Figure:
 
 @styled
 def speed_figure(records: Iterable[dict[str, Any]]) -> Figure:
-    """Speed over gamma, with its range over the rounds, beside the prediction.
+    """Speedup against gamma, with its range over the rounds, beside the prediction.
 
     Args:
       records: of `benchmark.benchmark`.
     """
-    figure, axes = plot("γ", "times the target alone")
+    figure, axes = plot(
+        "γ, draft tokens per target call", "speedup over autoregressive decoding"
+    )
     keys = "speedup", "predicted_speedup"
     _measured_and_predicted(figure, axes, records, keys, "speedup_spread")
     axes.axhline(1.0, color="black", linewidth=0.8)
@@ -71,7 +73,8 @@ def _measured_and_predicted(
             _draw_range(axes, gammas, [r[spread] for r in found], series["color"])
         label = f"temperature {temperature:g}"
         handles.append(Line2D([], [], linestyle=SOLID, label=label, **series))
-    for style, label in ((SOLID, "measured"), (DASHED, "predicted")):
+    measured = "measured, range over rounds" if spread else "measured"
+    for style, label in ((SOLID, measured), (DASHED, "predicted")):
         handles.append(Line2D([], [], color="black", linestyle=style, label=label))
     figure.legend(handles=handles, loc="outside upper center", ncols=2)
 

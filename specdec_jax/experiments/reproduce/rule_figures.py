@@ -16,19 +16,20 @@ from specdec_jax.experiments.figures import (
 from specdec_jax.sampling.laws import output_law
 
 # Told apart by hatching too.
-STANDS = {"facecolor": BLUE}
-FALLS = {"facecolor": "white", "hatch": "xxx", "edgecolor": RED}
-CORRECTS = {"facecolor": ORANGE, "hatch": "///"}
+ACCEPTED = {"facecolor": BLUE}
+REJECTED = {"facecolor": "white", "hatch": "xxx", "edgecolor": RED}
+CORRECTION = {"facecolor": ORANGE, "hatch": "///"}
 BAR = 0.38  # of the distance between two tokens
 LENIENT = ((GREEN, "^"), (PURPLE, "D"), (RED, "s"), (ORANGE, "v"))
 
 
 @styled
 def rule_figure(p: np.ndarray, q: np.ndarray, names: Sequence[str]) -> Figure:
-    """Two bars a token: what becomes of q's guesses, and what p's output is made of.
+    """Two bars a token: what becomes of q's draft tokens, and what p is made of.
 
-    The left one is q(x) = stands + falls, the right one p(x) = stands + corrects, with
-    stands = min(p, q) in both. All that falls is as much as all that corrects.
+    The left one is q(x) = accepted + rejected, the right one p(x) = accepted +
+    correction, with accepted = min(p, q) in both. Rejections and corrections have the
+    same total.
 
     Args:
       p, q: [V].
@@ -40,16 +41,18 @@ def rule_figure(p: np.ndarray, q: np.ndarray, names: Sequence[str]) -> Figure:
     axes = figure.subplots()
     left, right = place - BAR / 2 - 0.02, place + BAR / 2 + 0.02
     frame = {"edgecolor": "black", "linewidth": 0.6, "width": BAR}
-    stands = "a guess that stands, min(p, q)"
-    axes.bar(left, both, label=stands, **(frame | STANDS))
-    axes.bar(left, q - both, bottom=both, label="a guess that falls", **(frame | FALLS))
-    axes.bar(right, both, **(frame | STANDS))
+    accepted = "accepted draft token, min(p, q)"
+    axes.bar(left, both, label=accepted, **(frame | ACCEPTED))
+    axes.bar(
+        left, q - both, bottom=both, label="rejected draft token", **(frame | REJECTED)
+    )
+    axes.bar(right, both, **(frame | ACCEPTED))
     axes.bar(
         right,
         p - both,
         bottom=both,
-        label="a correction, max(0, p − q)",
-        **(frame | CORRECTS),
+        label="correction, max(0, p − q)",
+        **(frame | CORRECTION),
     )
     for x, letter in ((left, "q"), (right, "p")):
         for at, top in zip(x, p if letter == "p" else q, strict=True):
@@ -64,11 +67,11 @@ def rule_figure(p: np.ndarray, q: np.ndarray, names: Sequence[str]) -> Figure:
 
 @styled
 def law_figure(law: np.ndarray, seen: np.ndarray, samples: int) -> Figure:
-    """How often each outcome was seen, against its probability; and how far off it is.
+    """The frequency of each outcome against its probability, and its error.
 
     Args:
       law: probabilities, of any shape.
-      seen: shares of all samples, of the same shape.
+      seen: frequencies, of the same shape.
       samples: how many there are.
     """
     law, seen = np.ravel(law), np.ravel(seen)
@@ -79,13 +82,13 @@ def law_figure(law: np.ndarray, seen: np.ndarray, samples: int) -> Figure:
     shares.plot(ends, ends, color="black", linewidth=0.8)
     shares.loglog(law, seen, "o", color=BLUE, markersize=3.5)
     shares.set_xlabel("exact probability")
-    shares.set_ylabel("share of the samples")
+    shares.set_ylabel("frequency in the samples")
     deviation = np.sqrt(law * (1 - law) / samples)
-    errors.axhspan(-2, 2, color="#dddddd", label="where 95% should lie")
+    errors.axhspan(-2, 2, color="#dddddd", label="95% of the errors")
     errors.axhline(0, color="black", linewidth=0.8)
     errors.semilogx(law, (seen - law) / deviation, "o", color=BLUE, markersize=3.5)
     errors.set_xlabel("exact probability")
-    errors.set_ylabel("share − probability, in standard errors")
+    errors.set_ylabel("error, in standard errors")
     errors.set_ylim(-5, 5)
     errors.legend(loc="upper left")
     return figure
@@ -95,7 +98,7 @@ def law_figure(law: np.ndarray, seen: np.ndarray, samples: int) -> Figure:
 def lenience_figure(
     p: np.ndarray, q: np.ndarray, leniences: Sequence[float], names: Sequence[str]
 ) -> Figure:
-    """The output's law with lenience, and its bound p/l, a short line above each mark.
+    """The output's distribution with lenience; a line above each mark is its bound p/l.
 
     Args:
       p, q: [V].

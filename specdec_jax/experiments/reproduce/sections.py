@@ -7,6 +7,7 @@ from specdec_jax.experiments import paper
 from specdec_jax.experiments.record_set import COMMANDS, Evidence, Found
 from specdec_jax.experiments.reproduce import (
     alpha_tables,
+    overview,
     paper_tables,
     peer_tables,
 )
@@ -17,59 +18,64 @@ from specdec_jax.experiments.trace.page import trace_page
 
 TABLES: dict[str, tuple[str, Callable[[Evidence], list[Table]]]] = {
     "table1": (
-        "What a guess that is free gains in time, and costs in operations "
-        "(Theorems 3.8 and 3.11).",
+        "Speedup and operations where drafting costs nothing, c = ĉ = 0 (Theorems 3.8 "
+        "and 3.11).",
         paper_tables.table_1,
     ),
     "table2": (
-        "Speedups: the paper's twelve lines, and the pairs at hand.",
+        "Speedup over autoregressive decoding: the paper's twelve rows, and the pairs "
+        "measured here.",
         paper_tables.table_2,
     ),
     "table3": (
-        "How often a guess is accepted, α = E[Σ min(p, q)], by drafter.",
+        "The acceptance rate, α = E[Σ min(p, q)], by drafter.",
         alpha_tables.table_3,
     ),
     "table4": (
-        "From α and c to a predicted speedup, and how it turned out. The best γ is by "
+        "The speedup that α and c predict, and the measured one. The best γ is by "
         "Theorem 3.8.",
         paper_tables.table_4,
     ),
     "table5": (
-        "Lenience (appendix A.5): guesses pass more easily and the output is no longer "
-        "exact, though no token becomes likelier than p/l.",
+        "Lenience (appendix A.5): more draft tokens are accepted and the output's "
+        "distribution is no longer the target's, though no token becomes likelier than "
+        "p/l.",
         alpha_tables.table_5,
     ),
     "rejection": (
-        "On the same p and q, what speculative sampling accepts and what rejection "
-        "sampling would.",
+        "On the same p and q, the rate at which speculative sampling accepts draft "
+        "tokens, and that of rejection sampling.",
         alpha_tables.rejection,
     ),
     "oracle": (
-        "No fixed γ can do better than a drafter that stops at its first bad guess.",
+        "No fixed γ does better than an oracle that drafts up to the first rejection "
+        "and no further.",
         paper_tables.oracle,
     ),
     "peers": (
-        "The same weights, prompts and settings in other libraries, float32, taking "
-        "turns with ours.",
+        "The same weights, inputs and settings in other libraries, float32, in turns "
+        "with ours.",
         peer_tables.peers,
     ),
 }
 FIGURES = {
-    "figure1": "A line for each run of the target: guesses that stood, the first that "
-    "did not, and the target's own token.",
-    "figure2": "E[tokens a target run], equation 1, over α.",
-    "figure3": "The γ of the largest speedup (Theorem 3.8) over α, for four c.",
-    "figure4": "Speed and operations over α where guesses are free, c = ĉ = 0.",
+    "figure1": "A line for each target call: accepted draft tokens, the first "
+    "rejection, and the target's own token.",
+    "figure2": "Expected tokens per target call, equation 1, against α.",
+    "figure3": "The γ of the largest speedup (Theorem 3.8) against α, for four c.",
+    "figure4": "Speedup and operations against α where drafting costs nothing, "
+    "c = ĉ = 0.",
     "figure5": "When which model runs in one decode.",
 }
-NAMES = (*TABLES, *FIGURES)
-FIGURE_1_GAMMA = 7  # the paper's for most lines of EnDe
+NAMES = ("overview", *TABLES, *FIGURES)
+FIGURE_1_GAMMA = 7  # the paper's for most rows of EnDe
 TITLES = {
+    "overview": overview.TITLE,
     **{f"table{i}": f"Table {i}" for i in range(1, 6)},
     **{f"figure{i}": f"Figure {i}" for i in range(1, 6)},
     "rejection": "Appendix A.2: rejection sampling",
     "oracle": "The oracle's bound",
-    "peers": "Peers, side by side",
+    "peers": "Other libraries",
 }
 
 
@@ -84,6 +90,8 @@ def section(name: str, evidence: Evidence, out: Path) -> Section:
     Raises:
       SettingsError: matplotlib is missing, and it is a figure.
     """
+    if name == "overview":
+        return overview.overview(evidence, out)
     if name in TABLES:
         text, make = TABLES[name]
         return Section(TITLES[name], text, make(evidence))
@@ -118,13 +126,14 @@ def _figure_1(evidence: Evidence, out: Path) -> Section:
     figures.save(trace_figures.figure_1(trace), stem)
     page = out / "figure1.html"
     page.write_text(trace_page(trace.record), "utf-8")
-    ours = f"{trace['tokens']} tokens in {len(trace['lines'])} runs"
+    calls = len(trace["lines"])
+    ours = f"{trace['tokens']} tokens in {calls} target call{'s' * (calls != 1)}"
     text = (
         f"{FIGURES['figure1']} Here: {ours} ({trace['pair']}, γ = {trace['gamma']}, "
         f"temperature {trace['temperature']:g}); the paper's: {paper.FIGURE_1_TOKENS} "
-        f"tokens in {paper.FIGURE_1_RUNS} runs."
+        f"tokens in {paper.FIGURE_1_CALLS} target calls."
     )
-    alt = f"A trace of “{trace['text']}”: {ours} of the target"
+    alt = f"A trace of “{trace['text']}”: {ours}"
     sources = Source.from_records([trace], COMMANDS["reproduce"])
     return Section(TITLES["figure1"], text, (), [Picture(stem, alt, page)], sources)
 
@@ -148,10 +157,10 @@ def _figure_5(evidence: Evidence, out: Path) -> Section:
     )
     text = (
         f"{FIGURES['figure5']} {traces[0]['tokens']} tokens take {took} and "
-        f"{timeline.length(base):.1f} without, in target runs. The steps are those of "
-        "a decode at temperature 0; c, v and what is paid once are measured"
-        f"{'' if once else ' (but the record lacks the last)'}. The paper's figure has "
-        "γ = 7 and 3."
+        f"{timeline.length(base):.1f} autoregressively, in target steps. The target "
+        "calls are those of a decode at temperature 0; c, v and the costs of encoding "
+        f"are measured{'' if once else ' (this record lacks the last)'}. The paper's "
+        "figure has γ = 7 and 3."
     )
     sources = Source.from_records(traces, COMMANDS["reproduce"])
     sources += Source.from_records(costs, COMMANDS["benchmark"])

@@ -1,9 +1,9 @@
 """One output, and for every token tested on the way: p, q, the ratio and the draw.
 
-The loop keeps none of these; they are had again. A guess that was tested has a place in
-the output: its own if it stood, else that of the token which took its place. So one
-pass of each model over the output gives p and q at every guess. The draws come from
-their address, (seed, row, step, use).
+The loop keeps none of these; they are computed again. A draft token that was tested has
+a position in the output: its own if it was accepted, else that of the token in its
+place. So one pass of each model over the output gives p and q at every draft token. The
+draws come from their address, (seed, row, step, use).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from specdec_jax.pair import Pair
 from specdec_jax.sampling import Use, uniforms
 from specdec_jax.typing import Any
 
-ALTERNATIVES = 5  # tokens listed at each place, those of the largest p or q
+ALTERNATIVES = 5  # tokens listed at each position, those of the largest p or q
 
 
 def explain(
@@ -48,13 +48,13 @@ def explain(
       seed: of the draws.
 
     Returns:
-      A record of kind "trace": "lines" has, for each target run, the guesses in force
-      ("gamma"), how many stood ("accepted"), and "tokens". Each of these has its
-      "piece"; its "fate": accepted, rejected, correction or bonus; "p" and "q", its
-      probabilities (q is None where nothing was guessed); "draw", the uniform number
-      that decided; for the target's own also "chance", its probability in what it was
-      drawn from, norm(max(0, p - q)) or p; and "alternatives", the likeliest
-      [piece, p, q] at its place.
+      A record of kind "trace": "lines" has, for each target call, the number of draft
+      tokens ("gamma") and of accepted ones ("accepted"), and "tokens". Each of these
+      has its "piece"; its "fate": accepted, rejected, correction or bonus; "p" and "q",
+      its probabilities (q is None where nothing was drafted); "draw", the uniform
+      number that decided; for the target's own also "chance", its probability in what
+      it was drawn from, norm(max(0, p - q)) or p; and "alternatives", the likeliest
+      [piece, p, q] at its position.
     """
     settings = DecodeSettings(
         gamma=gamma, temperature=temperature, max_new_tokens=max_new_tokens
@@ -93,7 +93,7 @@ def explain(
 
 
 def _probabilities(pair: Pair, job: Job, tokens: np.ndarray) -> list[np.ndarray]:
-    """p and q, [T, V] each, at every place of one output."""
+    """p and q, [T, V] each, at every position of one output."""
     width = bucketed(len(tokens), LENGTH_BUCKET)
     padded = jnp.asarray(np.pad(tokens, (0, width - len(tokens))))[None]
     sides = (
@@ -137,7 +137,7 @@ def _decision(
         return {"fate": token.fate.name.lower(), "draw": float(draws[index])}
     draw = float(_uniforms(job, Use.CORRECT, step, ()))
     if infos.num_accepted[step, 0] == infos.gamma[step, 0]:
-        # Past its last guess the drafter was not asked.
+        # After its last draft token the drafter was not called.
         chance = float(p_v[token.token])
         return {"fate": "bonus", "draw": draw, "q": None, "chance": chance}
     residual_v = np.maximum(p_v - q_v, 0.0)

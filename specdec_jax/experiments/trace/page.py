@@ -5,7 +5,7 @@ import json
 import string
 from collections.abc import Sequence
 
-from specdec_jax.pair import ASSETS
+from specdec_jax.loading import ASSETS
 from specdec_jax.typing import Any
 
 TEMPLATE = ASSETS / "trace_page.html"
@@ -15,13 +15,14 @@ def trace_page(trace: dict[str, Any]) -> str:
     """The page; it needs nothing besides itself, and no network.
 
     Args:
-      trace: a record of `explained_trace.explain`.
+      trace: a record of `explain.explain`.
     """
     lines = trace["lines"]
     tokens = [token for line in lines for token in line["tokens"]]
+    calls = f"{len(lines)} target call{'s' * (len(lines) != 1)}"
     about = (
         f"“{trace['text']}” became “{trace['output']}”: {trace['tokens']} tokens in "
-        f"{len(lines)} runs of the target ({trace['pair']}, γ = {trace['gamma']}, "
+        f"{calls} ({trace['pair']}, γ = {trace['gamma']}, "
         f"temperature {trace['temperature']:g}, seed {trace['seed']})."
     )
     return string.Template(TEMPLATE.read_text("utf-8")).substitute(
@@ -37,14 +38,14 @@ def trace_frame(trace: dict[str, Any], height: int = 560) -> str:
       height: in pixels.
     """
     return (
-        f'<div><iframe title="A trace to point at" width="100%" height="{height}" '
+        f'<div><iframe title="Interactive trace" width="100%" height="{height}" '
         f'style="border: 1px solid #ddd" srcdoc="{html.escape(trace_page(trace))}">'
         "</iframe></div>"
     )
 
 
 def _lines(lines: Sequence[dict[str, Any]]) -> str:
-    """A row for each run: the text so far, then a button for each token of the run."""
+    """A row a target call: the text so far, then a button for each of its tokens."""
     rows, before, index = [], "", 0
     for number, line in enumerate(lines, 1):
         buttons = ""
@@ -60,7 +61,8 @@ def _lines(lines: Sequence[dict[str, Any]]) -> str:
             index += 1
         rows.append(
             f'<div class="line"><span class="number">{number:3d} </span>'
-            f'<span class="before">{html.escape(before)}</span>{buttons}</div>'
+            f'<span class="before"><bdi dir="ltr">{html.escape(before)}</bdi></span>'
+            f'<span class="tokens">{buttons}</span></div>'
         )
         before = so_far
     return "\n".join(rows)

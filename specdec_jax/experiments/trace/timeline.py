@@ -1,7 +1,7 @@
 """The paper's Figure 5: when, in one decode, which model runs.
 
 Nothing is timed here. The steps are those of a trace, their times those of a benchmark
-record: c, v and what is paid once, in target runs.
+record: c, v and what is paid once, in target steps.
 """
 
 import dataclasses
@@ -16,15 +16,15 @@ from specdec_jax.experiments.record_set import Evidence, Found
 class Part(enum.Enum):
     """What runs."""
 
-    ENCODE_TARGET = "M_p: encoding, paid once"
-    ENCODE_DRAFTER = "M_q: encoding, paid once"
-    TARGET = "M_p: decoder"
-    DRAFT = "M_q: decoder"
+    ENCODE_TARGET = "target M_p: encoder, once"
+    ENCODE_DRAFTER = "drafter M_q: encoder, once"
+    TARGET = "target M_p: decoder"
+    DRAFT = "drafter M_q: decoder"
 
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """A run of one model, in target runs from the start of the decode."""
+    """A call of one model; times are in target steps from the start of the decode."""
 
     part: Part
     start: float
@@ -32,7 +32,7 @@ class Span:
 
 
 def baseline_timeline(tokens: int, once: float) -> list[Span]:
-    """Encode, then a target run for each token.
+    """Encode, then a target step for each token.
 
     Args:
       tokens: of the output, EOS included.
@@ -42,38 +42,38 @@ def baseline_timeline(tokens: int, once: float) -> list[Span]:
 
 
 def timeline(
-    guesses: Sequence[int], c: float, v: float, once: tuple[float, float]
+    gammas: Sequence[int], c: float, v: float, once: tuple[float, float]
 ) -> list[Span]:
-    """Encode both, then for each step its draft runs and one target run.
+    """Encode both, then for each target call its draft steps and itself.
 
     timeline([2], .5, 1.2, (3, 4)) is M_p 3, M_q 1, two drafts of .5, M_p 1.2: 6.2 long.
 
     Args:
-      guesses: in force in each step.
-      c: a draft run.
-      v: a target run that verifies a block.
+      gammas: draft tokens of each target call.
+      c: a draft step.
+      v: a target call that verifies a block.
       once: what is paid once, by the baseline and by both models.
     """
     parts = [
         (Part.ENCODE_TARGET, once[0]),
         (Part.ENCODE_DRAFTER, max(0.0, once[1] - once[0])),
     ]
-    for gamma in guesses:
+    for gamma in gammas:
         parts += [(Part.DRAFT, c)] * gamma + [(Part.TARGET, v)]
     return _in_a_row(parts)
 
 
-def drawn_runs(alpha: float, gamma: int, tokens: int) -> int:
-    """Target runs of one output, if each guess stands with chance alpha.
+def drawn_target_calls(alpha: float, gamma: int, tokens: int) -> int:
+    """Target calls of one output, if each draft token is accepted with chance alpha.
 
     The draws are of one seed, so that an output is the same for every c and v.
     """
-    random, runs, done = np.random.default_rng(0), 0, 0
+    random, calls, done = np.random.default_rng(0), 0, 0
     while done < tokens:
-        stands = random.random(gamma) < alpha
-        done += int(np.cumprod(stands).sum()) + 1
-        runs += 1
-    return runs
+        accepted = random.random(gamma) < alpha
+        done += int(np.cumprod(accepted).sum()) + 1
+        calls += 1
+    return calls
 
 
 def length(spans: Sequence[Span]) -> float:
@@ -99,12 +99,12 @@ def costs_of(evidence: Evidence, trace: Found) -> Found | None:
 
 def trace_timeline(trace: Found, costs: Found) -> list[Span]:
     """When the models ran in a trace, by the costs of a benchmark record."""
-    guesses = [line["gamma"] for line in trace["lines"]]
-    return timeline(guesses, costs["c"], costs["verify_cost"], once(costs))
+    gammas = [line["gamma"] for line in trace["lines"]]
+    return timeline(gammas, costs["c"], costs["verify_cost"], once(costs))
 
 
 def once(costs: Found) -> tuple[float, float]:
-    """What a decode pays once, in target runs: the baseline, and both models.
+    """What a decode pays once, in target steps: the baseline, and both models.
 
     Nothing, if the record does not tell.
     """

@@ -1,4 +1,4 @@
-"""Figures 1 and 5 of the paper, from traces: what was guessed, and when what ran."""
+"""Figures 1 and 5 of the paper, from traces: what was drafted, and when what ran."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,19 @@ from specdec_jax.typing import Any
 # After `figures`, which says what to do where matplotlib is missing.
 from matplotlib.patches import Patch  # isort: skip
 
-# What became of a token. Besides its colour, a guess that stood is underlined, one that
-# did not is struck through, and the target's own token stands in a frame.
+# What became of a token. Besides its colour, an accepted draft token is underlined, a
+# rejected one struck through, and the target's own token framed.
 FATES = {
     "before": {"color": "#6e6e6e"},
     "accepted": {"color": "#006b4f"},
     "rejected": {"color": "#b04a00"},
     "own": {"color": "#005a8f", "weight": "bold"},
 }
-LEGEND = (("accepted", "accepted"), ("rejected", "rejected"), ("own", "target's own"))
+LEGEND = (
+    ("accepted", "accepted"),
+    ("rejected", "rejected"),
+    ("own", "the target's own"),
+)
 # The parts of a decode: dark or bright, hatched or not, in grey print too.
 FILLS = {
     Part.ENCODE_TARGET: {"facecolor": ORANGE, "hatch": "//"},
@@ -73,10 +77,10 @@ def placed(lines: Sequence[dict[str, Any]]) -> list[Placed]:
 
 @styled
 def figure_1(trace: Found | dict[str, Any]) -> Figure:
-    """A line for each target run: guesses that stood, that did not, the target's own.
+    """A line for each target call: accepted, rejected, the target's own.
 
     Args:
-      trace: a record of `explained_trace.explain`.
+      trace: a record of `explain.explain`.
     """
     lines = trace["lines"]
     places = placed(lines)
@@ -111,7 +115,7 @@ def figure_5(traces: Sequence[Found], costs: Sequence[Found]) -> Figure:
         for trace, cost in zip(traces, costs, strict=True)
     }
     once, _ = timeline.once(costs[0])
-    rows["base"] = timeline.baseline_timeline(traces[0]["tokens"], once)
+    rows["autoregressive"] = timeline.baseline_timeline(traces[0]["tokens"], once)
     return timelines(rows)
 
 
@@ -130,7 +134,7 @@ def timelines(rows: Mapping[str, Sequence[Span]]) -> Figure:
     axes.set_yticks(range(len(rows)), rows)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("time, in target runs of the baseline")
+    axes.set_xlabel("time, in target steps")
     seen = [span for spans in rows.values() for span in spans if span.width]
     used = dict.fromkeys(span.part for span in seen)
     handles = [Patch(label=part.value, **_fill(part)) for part in used]

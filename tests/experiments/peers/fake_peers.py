@@ -25,7 +25,7 @@ class FakeRunner:
     log: list[tuple]
     output: Callable[[Sequence[int], int], list[int]] = doubled
     seconds_per_token: float = 0.5
-    tokens_per_call: int = 1
+    tokens_per_target_call: int = 1
 
     def __post_init__(self):
         self.about = {

@@ -21,7 +21,7 @@ PEERS = ("baseline", "speculative", "t5x", "transformers")
 CONFIG = PeersConfig(peers=PEERS, repeats=2, max_new_tokens=9)
 ALL = {
     "baseline": {},
-    "speculative": {"seconds_per_token": 0.2, "tokens_per_call": 3},
+    "speculative": {"seconds_per_token": 0.2, "tokens_per_target_call": 3},
     "t5x": {"seconds_per_token": 1.0},
     "transformers": {"seconds_per_token": 2.0},
 }

@@ -49,7 +49,7 @@ def test_figure_4_is_table_1_where_they_meet():
     assert by_style["-"] == [1.9, 3.44, 4.69, 5.7, 6.86]
     assert by_style[":"] == [1.05, 1.16, 1.28, 1.40, 1.60]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend == [f"γ = {g}" for g in (1, 3, 5, 7, 10)] + ["speed", "operations"]
+    assert legend == [f"γ = {g}" for g in (1, 3, 5, 7, 10)] + ["speedup", "operations"]
 
 
 @pytest.mark.parametrize("figure", [figures.figure_2, figures.figure_3])
@@ -88,16 +88,19 @@ def test_figure_1_writes_each_token_and_marks_it():
     texts = {text.get_text(): text.get_position() for text in axes.texts}
     assert texts[" Mann"] == (8, 0)
     assert texts["</s>"] == (23, 1)
-    assert {"  1", "  2", "accepted", "rejected", "target's own"} <= set(texts)
+    assert {"  1", "  2", "accepted", "rejected", "the target's own"} <= set(texts)
     assert axes.get_xlim()[1] >= 27
-    # A line through the rejected one, and under each that stood: two in the legend.
+    # A line through the rejected one, and under each accepted: two in the legend.
     at = sorted(float(line.get_ydata()[0]) for line in axes.get_lines())
     assert at.count(0.0) == 1 and at.count(0.4) == 1 and at.count(1.4) == 2
 
 
 def test_figure_5_has_a_row_for_gamma_and_one_for_the_baseline():
     axes = trace_figures.figure_5([COLD], [COSTS]).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["γ = 2", "base"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "γ = 2",
+        "autoregressive",
+    ]
     ends = {}
     for bar in axes.patches:
         row = round(bar.get_y() + bar.get_height() / 2)

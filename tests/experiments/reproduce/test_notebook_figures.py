@@ -22,20 +22,20 @@ def swept(temperature, gamma, measured):
 
 def test_bars_of_the_rule_add_up_to_q_and_to_p():
     axes = rule_figures.rule_figure(P, Q, ["a", "b", "c"]).axes[0]
-    stands, falls, also_stands, corrects = (
+    accepted, rejected, also_accepted, correction = (
         np.array([bar.get_height() for bar in bars]) for bars in axes.containers
     )
-    np.testing.assert_allclose(stands, [0.2, 0.3, 0.1])
-    np.testing.assert_array_equal(stands, also_stands)
-    np.testing.assert_allclose(stands + falls, Q)
-    np.testing.assert_allclose(stands + corrects, P)
+    np.testing.assert_allclose(accepted, [0.2, 0.3, 0.1])
+    np.testing.assert_array_equal(accepted, also_accepted)
+    np.testing.assert_allclose(accepted + rejected, Q)
+    np.testing.assert_allclose(accepted + correction, P)
     for bars in axes.containers[1], axes.containers[3]:
         for bar in bars:  # it stands on the other one
-            assert bar.get_y() in stands and bar.get_hatch()
+            assert bar.get_y() in accepted and bar.get_hatch()
     assert [text.get_text() for text in axes.texts] == ["q"] * 3 + ["p"] * 3
 
 
-def test_shares_stand_over_their_probabilities_and_errors_are_standard_errors():
+def test_frequencies_are_over_their_probabilities_and_errors_are_standard_errors():
     law, seen = (
         np.array([[0.5, 0.25], [0.25, 0.0]]),
         np.array([[0.52, 0.25], [0.23, 0]]),

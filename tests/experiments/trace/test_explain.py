@@ -87,7 +87,7 @@ def test_p_and_q_are_those_of_the_models_token_by_token(tiny_pair, explained, p_
         np.testing.assert_array_equal(listed, likeliest)
 
 
-def test_the_draws_decide_what_became_of_the_guesses(explained):
+def test_the_draws_decide_what_became_of_the_draft_tokens(explained):
     for _, token in with_places(explained):
         if token["fate"] == "accepted":
             assert token["draw"] * token["q"] < token["p"]

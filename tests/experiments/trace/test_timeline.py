@@ -24,7 +24,7 @@ def test_a_timeline_is_encode_then_drafts_and_a_verify_pass_a_step():
     assert timeline.length(spans) == pytest.approx(6.2)
 
 
-def test_a_step_without_guesses_is_a_verify_pass_alone():
+def test_a_target_call_without_draft_tokens_is_a_verify_pass_alone():
     spans = timeline.timeline([0, 1], 0.5, 1.2, (0.0, 0.0))
     assert [span.part for span in spans[2:]] == [Part.TARGET, Part.DRAFT, Part.TARGET]
     assert timeline.length(spans) == pytest.approx(1.2 + 0.5 + 1.2)
@@ -38,11 +38,13 @@ def test_the_baselines_is_a_target_run_a_token():
     ]
 
 
-def test_drawn_runs_give_their_tokens():
-    assert timeline.drawn_runs(1.0, 3, 24) == 6
-    assert timeline.drawn_runs(0.0, 3, 24) == 24
+def test_drawn_target_calls_give_their_tokens():
+    assert timeline.drawn_target_calls(1.0, 3, 24) == 6
+    assert timeline.drawn_target_calls(0.0, 3, 24) == 24
     # E[tokens a run] of Equation 1 at alpha .8, gamma 3 is 2.952.
-    assert 10_000 / timeline.drawn_runs(0.8, 3, 10_000) == pytest.approx(2.95, abs=0.05)
+    assert 10_000 / timeline.drawn_target_calls(0.8, 3, 10_000) == pytest.approx(
+        2.95, abs=0.05
+    )
 
 
 def test_a_trace_takes_its_times_from_its_pairs_record(tmp_path):

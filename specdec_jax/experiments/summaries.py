@@ -1,0 +1,42 @@
+"""What a program prints of its records when it is done: a table of the main numbers."""
+
+from collections.abc import Iterable
+
+from specdec_jax.experiments.tables import Column, Table
+from specdec_jax.typing import Any
+
+BENCHMARK = {
+    "temperature": Column("T", format="g"),
+    "gamma": Column("γ", format="d"),
+    "lenience": Column("l", format="g"),
+    "alpha": Column("α", format=".3f"),
+    "c": Column("c", format=".3f"),
+    "verify_cost": Column("v"),
+    "predicted_speedup": Column("speedup by α"),
+    "beta_predicted_speedup": Column("by β"),
+    "speedup": Column("measured"),
+    "tokens_per_second": Column("tokens/s", format=".0f"),
+    "baseline_tokens_per_second": Column("baseline", format=".0f"),
+}
+ALPHA = {
+    "temperature": Column("T", format="g"),
+    "top_k": Column("top-k", format="d"),
+    "top_p": Column("top-p", format="g"),
+    "lenience": Column("l", format="g"),
+    "alpha": Column("α", format=".3f"),
+    "alpha_interval": Column("95%", format=".3f"),
+    "guessed": Column("drafted", format=".0%"),
+    "tokens": Column("tokens", format="d"),
+}
+
+
+def benchmark_summary(records: Iterable[Any]) -> Table:
+    """Costs and speedups, a row for each setting."""
+    notes = ("measured: speedup over autoregressive decoding, by the same clock",)
+    return Table.from_records("Speculative decoding", BENCHMARK, records, notes)
+
+
+def alpha_summary(records: Iterable[Any]) -> Table:
+    """α of each temperature and lenience."""
+    notes = ("drafted: the share of tokens for which there was a draft token",)
+    return Table.from_records("α = E[Σ min(p, q)]", ALPHA, records, notes)

@@ -1,0 +1,28 @@
+"""Which parameters a network of given sizes has."""
+
+import dataclasses
+
+import jax
+from flax import traverse_util
+
+from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.packing import packed_parts, stacked_shape
+
+
+def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every parameter, unpacked, by its path joined by "/"."""
+    config = dataclasses.replace(config, packed=False)
+    tree = jax.eval_shape(lambda: random_params(config, jax.random.key(0)))
+    flat = traverse_util.flatten_dict(tree, sep="/")
+    return {name: leaf.shape for name, leaf in flat.items()}
+
+
+def packed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of every packed parameter, by its path joined by "/"."""
+    shapes = parameter_shapes(config)
+    return {
+        name: shapes[parts[0]]
+        if len(parts) == 1
+        else stacked_shape(shapes[parts[0]], len(parts))
+        for name, parts in packed_parts(shapes).items()
+    }

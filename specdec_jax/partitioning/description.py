@@ -1,0 +1,207 @@
+"""A decode described by shapes and shardings: weights, rows and state, on no device.
+
+What a program is compiled for, and what a step has to read, follow from it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from specdec_jax.decoding.autoregressive import Autoregressive
+from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.decoding.loop import slots_needed
+from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.speculative import PairParams, Speculative
+from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.drafters.neural import NeuralDrafter
+from specdec_jax.models.adapters import EncoderInputs, t5_language_model, widened
+from specdec_jax.models.cache import AXES, KeyValues
+from specdec_jax.models.parameters import packed_shapes
+from specdec_jax.models.t5 import T5Config
+from specdec_jax.partitioning.loops import Partition
+from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh
+from specdec_jax.partitioning.sharding import layout_of, partitioned
+from specdec_jax.sampling import row_keys
+from specdec_jax.sampling.keys import seed_key
+from specdec_jax.typing import Any, PyTree
+
+EOS_ID = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Decode:
+    """One decode's sizes, and the devices that it is compiled for.
+
+    Attributes:
+      target, drafter: the models' sizes.
+      gamma, max_new_tokens: of the loop.
+      devices: real ones, or those of `topology.describe`.
+      batch: rows; made a multiple of the mesh's axis `data`.
+      source: E, tokens of the input.
+      mesh: as `load_pair` takes it.
+      shard_drafter: as `load_pair` takes it.
+      dtype: of weights and activations.
+    """
+
+    target: T5Config
+    drafter: T5Config
+    gamma: int
+    max_new_tokens: int
+    devices: Sequence[jax.Device]
+    batch: int = 1
+    source: int = 512
+    mesh: str | Shape | None = "auto"
+    shard_drafter: bool = False
+    dtype: str = "bfloat16"
+
+    @functools.cached_property
+    def partition(self) -> Partition | None:
+        mesh = choose_mesh(self.mesh, lambda: self.target, self.devices)
+        return mesh and Partition(mesh)
+
+    @functools.cached_property
+    def sides(self) -> PairParams:
+        """Both models, with their parameters' shapes and places."""
+        padded = max(c.padded_vocab_size for c in (self.target, self.drafter))
+        return PairParams(
+            self._side(self.target, True, padded),
+            self._side(self.drafter, self.shard_drafter, padded),
+        )
+
+    def _side(self, config: T5Config, cut: bool, padded: int) -> "Side":
+        config = dataclasses.replace(config, dtype=self.dtype, packed=True)
+        model, layout = t5_language_model(config), None
+        if self.partition is not None:
+            layout = layout_of(config, self.partition.mesh, cut)
+            model = partitioned(model, layout)
+        flat = {}
+        for name, shape in packed_shapes(config).items():
+            place = layout.parameter(name, shape) if layout else self.replicated
+            flat[name] = jax.ShapeDtypeStruct(shape, self.dtype, sharding=place)
+        params = traverse_util.unflatten_dict(flat, sep="/")
+        keys_values = layout.sharding(*AXES) if layout else self.replicated
+        return Side(config, widened(model, padded), params, keys_values)
+
+    @property
+    def replicated(self) -> jax.sharding.Sharding:
+        """Of what every device holds."""
+        if self.partition is None:
+            return SingleDeviceSharding(self.devices[0])
+        return NamedSharding(self.partition.mesh, PartitionSpec())
+
+    @property
+    def by_rows(self) -> jax.sharding.Sharding:
+        """Of what is sharded by rows, its first axis."""
+        if self.partition is None:
+            return self.replicated
+        return NamedSharding(self.partition.mesh, PartitionSpec(DATA))
+
+    @functools.cached_property
+    def rows(self) -> "Rows":
+        """What a decode takes of each row."""
+        batch = self.partition.padded(self.batch) if self.partition else self.batch
+        settings = DecodeSettings(gamma=self.gamma, max_new_tokens=self.max_new_tokens)
+
+        def make():
+            tokens = jnp.zeros((batch, self.source), jnp.int32)
+            return Rows(
+                keys=row_keys(seed_key(0), jnp.arange(batch)),
+                inputs=EncoderInputs(tokens, tokens == 0),
+                prompt=Prompt(tokens[:, :1], tokens[:, 0] + 1),
+                settings=settings.rows(batch),
+            )
+
+        return jax.tree.map(lambda x: _at(x, self.by_rows), jax.eval_shape(make))
+
+    @property
+    def slots(self) -> int:
+        """S of the target's cache, and of the drafter's."""
+        return slots_needed(self.rows.prompt, self.max_new_tokens, self.gamma)
+
+    def decoder(self, name: str) -> Autoregressive | Speculative:
+        """Of one program: a step of either model, a verify step, or the loop."""
+        target, drafter = self.sides.target.model, self.sides.drafter.model
+        if name in ("target step", "draft step"):
+            model = target if name == "target step" else drafter
+            return Autoregressive(model, self.max_new_tokens, EOS_ID)
+        free = ConstantDrafter(target.vocab_size, target.padded_vocab_size)
+        return Speculative(
+            target,
+            free if name == "verify step" else NeuralDrafter(drafter),
+            self.gamma,
+            self.max_new_tokens,
+            EOS_ID,
+        )
+
+    def params(self, name: str) -> Any:
+        """Of that program."""
+        target, drafter = self.sides.target.params, self.sides.drafter.params
+        return {
+            "target step": target,
+            "draft step": drafter,
+            "verify step": PairParams(target, {}),
+        }.get(name, PairParams(target, drafter))
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A model, where its parameters are, and where its keys and values are."""
+
+    config: T5Config
+    model: LanguageModel
+    params: Any  # descriptions of arrays, in the tree of parameters
+    keys_values: jax.sharding.Sharding
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["keys", "inputs", "prompt", "settings"],
+    meta_fields=[],
+)
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What a decode takes of each row."""
+
+    keys: Any
+    inputs: Any
+    prompt: Any
+    settings: Any
+
+
+def state_of(decode: Decode, name: str) -> PyTree:
+    """The description of a loop's state, placed as `Partition.constrain` places it."""
+    decoder, rows = decode.decoder(name), decode.rows
+    state = jax.eval_shape(decoder.init, decode.params(name), rows.inputs, rows.prompt)
+    batch = rows.prompt.lengths.shape[0]
+    sides = decode.sides
+    main = sides.drafter if name == "draft step" else sides.target
+
+    def place(tree, keys_values):
+        def of(x):
+            if isinstance(x, KeyValues):
+                return jax.tree.map(lambda leaf: _at(leaf, keys_values), x)
+            by_rows = x.ndim and x.shape[0] == batch
+            return _at(x, decode.by_rows if by_rows else decode.replicated)
+
+        return jax.tree.map(of, tree, is_leaf=lambda x: isinstance(x, KeyValues))
+
+    steps_first = decode.replicated
+    if decode.partition is not None:
+        spec = PartitionSpec(None, DATA)
+        steps_first = NamedSharding(decode.partition.mesh, spec)
+    infos = jax.tree.map(lambda x: _at(x, steps_first), state.infos)
+    rest = state.replace(infos=None, target_cache=None, draft_state=None)
+    return place(rest, decode.replicated).replace(
+        infos=infos,
+        target_cache=place(state.target_cache, main.keys_values),
+        draft_state=place(state.draft_state, sides.drafter.keys_values),
+    )
+
+
+def _at(x: jax.ShapeDtypeStruct, place: jax.sharding.Sharding):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place)
