@@ -21,6 +21,7 @@ from specdec_jax.typing import Any
 Cell = str | int | float | tuple[float, ...] | list[float] | None
 NOTHING = "–"  # of which there is no record, or which the paper does not print
 FOLDED_ROWS = 24  # a table of more is folded, as its reader looks for a few of them
+SHOWN_SOURCES = 2  # more are folded
 
 
 class Kind(enum.Enum):
@@ -175,13 +176,13 @@ def markdown(table: Table, folder: Path) -> str:
 
     rule = f"|{'|'.join('-' * (width + 2) for width in widths)}|"
     lines = "\n".join([line(heads), rule, *map(line, rows)])
-    notes = [*table.notes, *(show_source(s, folder) for s in table.sources)]
-    bullets = "\n".join(f"- {note}" for note in notes)
-    body = [lines if rows else "No record yet.", *[bullets] * bool(bullets)]
+    notes = "\n".join(f"- {note}" for note in table.notes)
+    parts = [lines if rows else "No record yet."]
+    parts += [part for part in (notes, sources_markdown(table.sources, folder)) if part]
     if table.folded:
-        parts = [f"<details>\n{_summary(table)}", *body, "</details>"]
+        parts = [f"<details>\n{_summary(table)}", *parts, "</details>"]
     else:
-        parts = [f"**{_plain(table.title)}**", *body]
+        parts = [f"**{_plain(table.title)}**", *parts]
     return "\n\n".join(parts) + "\n"
 
 
@@ -203,12 +204,11 @@ def as_html(table: Table, folder: Path) -> str:
     lines = "\n".join(f"<tr>{line('td', row)}</tr>" for row in rows)
     if not rows:
         lines = f'<tr><td colspan="{len(heads)}">No record yet.</td></tr>'
-    notes = [html.escape(note) for note in table.notes]
-    notes += [show_source_html(s, folder) for s in table.sources]
     body = (
         f'<div class="wide"><table>\n<thead><tr>{line("th", heads)}</tr></thead>\n'
         f"<tbody>\n{lines}\n</tbody>\n</table></div>\n"
-        f"<ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>\n"
+        f"{_list(html.escape(note) for note in table.notes)}"
+        f"{sources_html(table.sources, folder)}"
     )
     if table.folded:
         return f"<details>\n{_summary(table)}\n{body}</details>\n"
@@ -236,16 +236,32 @@ def link(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
-def show_source(source: Source, folder: Path) -> str:
-    """A source as Markdown: what it gives, the file, the command."""
+def sources_markdown(sources: Sequence[Source], folder: Path) -> str:
+    """A list of what they give, the files and the commands; many are folded."""
+    items = "\n".join(f"- {_source_markdown(source, folder)}" for source in sources)
+    if len(sources) <= SHOWN_SOURCES:
+        return items
+    summary = f"<summary>{len(sources)} files and commands</summary>"
+    return f"<details>\n{summary}\n\n{items}\n\n</details>"
+
+
+def sources_html(sources: Sequence[Source], folder: Path) -> str:
+    """`sources_markdown` as HTML."""
+    items = _list(_source_html(source, folder) for source in sources)
+    if len(sources) <= SHOWN_SOURCES:
+        return items
+    summary = f"<summary>{len(sources)} files and commands</summary>"
+    return f"<details>\n{summary}\n{items}</details>\n"
+
+
+def _source_markdown(source: Source, folder: Path) -> str:
     if source.path is None:
         return f"{source.text}: make one with `{source.command}`"
     file = f"[{source.path.name}]({link(source.path, folder)})"
     return f"{source.text}: {file}, made by `{source.command}`"
 
 
-def show_source_html(source: Source, folder: Path) -> str:
-    """`show_source` as HTML."""
+def _source_html(source: Source, folder: Path) -> str:
     text, command = html.escape(source.text), html.escape(source.command)
     if source.path is None:
         return f"{text}: make one with <code>{command}</code>"
@@ -253,6 +269,12 @@ def show_source_html(source: Source, folder: Path) -> str:
         html.escape(part) for part in (link(source.path, folder), source.path.name)
     )
     return f'{text}: <a href="{href}">{name}</a>, made by <code>{command}</code>'
+
+
+def _list(items: Iterable[str]) -> str:
+    """A list in HTML; nothing if it is empty."""
+    written = "".join(f"<li>{item}</li>" for item in items)
+    return f"<ul>{written}</ul>\n" if written else ""
 
 
 def _summary(table: Table) -> str:

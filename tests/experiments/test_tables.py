@@ -38,6 +38,7 @@ def test_a_table_in_markdown():
         "| two      | –         | –              | – |\n"
         "\n"
         "- a & b\n"
+        "\n"
         "- Measured on a toaster: [a.jsonl](records/a.jsonl), made by `make it`\n"
         "- No record of c: make one with `make c`\n"
     )
@@ -122,3 +123,11 @@ def test_a_record_without_a_key_has_an_empty_cell():
     columns = {"a": Column("a", format=".1f"), "b": Column("b", format="d")}
     table = Table.from_records("title", columns, [{"a": 1.0, "b": 2}, {"a": 3.0}])
     assert table.cells()[1:] == [["1.0", "2"], ["3.0", "–"]]
+
+
+def test_many_commands_are_folded_below_the_table():
+    many = dataclasses.replace(TABLE, sources=TABLE.sources * 2)
+    for text in (tables.markdown(many, FOLDER), tables.as_html(many, FOLDER)):
+        table, commands = text.split("<summary>4 files and commands</summary>")
+        assert "0.25–0.75" in table and "make it" not in table
+        assert commands.count("make it") == 2

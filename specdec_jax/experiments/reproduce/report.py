@@ -124,8 +124,7 @@ def section_markdown(section: Section, folder: Path) -> str:
             also.append(f"[interactive page]({link(picture.page, folder)})")
         parts.append(f"![{picture.text}]({link(svg, folder)})")
         parts.append(f"Also: {', '.join(also)}.")
-    notes = [tables.show_source(source, folder) for source in section.sources]
-    parts.append("\n".join(f"- {note}" for note in notes))
+    parts.append(tables.sources_markdown(section.sources, folder))
     parts += [tables.markdown(table, folder).rstrip() for table in section.tables]
     return "\n\n".join(part for part in parts if part)
 
@@ -141,8 +140,7 @@ def _section_html(section: Section, folder: Path) -> str:
             also += f', <a href="{page}">interactive page</a>'
         text = html.escape(picture.text)
         parts.append(f'<img src="{html.escape(svg)}" alt="{text}"><p>Also: {also}.</p>')
-    notes = [tables.show_source_html(source, folder) for source in section.sources]
-    parts += [f"<ul>{''.join(f'<li>{note}</li>' for note in notes)}</ul>"] * bool(notes)
+    parts.append(tables.sources_html(section.sources, folder))
     parts += [tables.as_html(table, folder) for table in section.tables]
     return "\n".join(parts)
 
@@ -155,9 +153,10 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem
 .title { font-weight: bold; margin: 1.5rem 0 .3rem; }
 details { margin: 1rem 0; }
 summary { cursor: pointer; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; border-bottom: 1px solid #ddd; text-align: left; }
-td:not(.key) { white-space: nowrap; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums;
+        font-size: .9rem; }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid #ddd; text-align: left; }
+td { white-space: nowrap; }
 th { font-weight: normal; vertical-align: bottom; border-bottom: 2px solid #888; }
 .paper { background: #f2f2f2; }
 .computed { background: #e3eefa; }
