@@ -58,6 +58,7 @@ def test_a_setting_of_decoding_means_the_same_in_every_program(file):
         check(program, file, **given, **(CHECKPOINTS if file == TABLE_2 else {}))
         settings = gin_bindings.configured(DecodeSettings)()
         assert (settings.gamma, settings.temperature) == (3, 0.25)
+        assert settings.rule == "token"
         for config in (BenchmarkConfig, AlphaConfig):
             made = gin_bindings.configured(config)()
             assert (made.gammas, made.temperatures) == ((3,), (0.25,))

@@ -37,6 +37,7 @@ class BenchmarkConfig:
     Attributes:
       gammas: block sizes; each is a program of its own.
       temperatures: of both sides; traced.
+      rule: how drafts are verified: a name of `sampling.RULES`.
       leniences: of appendix A.5; traced. Below 1 the output is not the target's own.
       repeats: rounds over all sentences. Every round times every program on every
         sentence before the next round begins.
@@ -47,6 +48,7 @@ class BenchmarkConfig:
 
     gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
     temperatures: tuple[float, ...] = (0.0, 1.0)
+    rule: str = "token"
     leniences: tuple[float, ...] = (1.0,)
     repeats: int = 3
     max_new_tokens: int = 64
@@ -58,7 +60,7 @@ class BenchmarkConfig:
         check_seed(self.seed)
         check_seed(self.seed + self.repeats)  # the last round's
         for temperature in self.temperatures:
-            DecodeSettings(temperature=temperature)
+            DecodeSettings(temperature=temperature, rule=self.rule)
         for lenience in self.leniences:
             DecodeSettings(lenience=lenience)
 
@@ -112,7 +114,8 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
             record = _identity(pair, inputs, config)
             record |= {"temperature": temperature, "gamma": gamma, "lenience": lenience}
             record |= _compared(runs[BASELINE], runs[gamma, lenience], gamma, costs)
-            if lenience == 1:  # else outputs are not the baseline's
+            # With lenience outputs are not the baseline's; the betas are of one rule.
+            if lenience == 1 and config.rule == "token":
                 record |= _predicted_from_betas(
                     stands, gamma, CostModel.from_costs(costs)
                 )
@@ -164,6 +167,7 @@ def _measure(
                     gamma=gamma,
                     temperature=temperature,
                     lenience=lenience,
+                    rule=config.rule,
                     max_new_tokens=config.max_new_tokens,
                 )
                 job = prepare_tokens(
