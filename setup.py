@@ -32,7 +32,9 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["specdec_jax", "specdec_jax.*"]),
-    package_data={"specdec_jax": ["assets/*", "assets/*/*", "assets/*/*/*"]},
+    package_data={
+        "specdec_jax": ["py.typed", "assets/*", "assets/*/*", "assets/*/*/*"]
+    },
     install_requires=[
         "absl-py>=2.0",
         "flax>=0.10",
@@ -52,6 +54,7 @@ setup(
         "test": [
             "beartype>=0.20",
             "hypothesis>=6.0",
+            "import-linter>=2.0",
             LIBTPU,
             "pytest>=8.0",
             "pytest-xdist>=3.0",
@@ -70,7 +73,7 @@ setup(
             "t5x @ git+https://github.com/google-research/t5x",
             *SEQIO,
         ],
-        "ahead": [LIBTPU, *PLOTS],
+        "aot": [LIBTPU, *PLOTS],
         "seqio": SEQIO,
         "train": ["sacrebleu>=2.4"],
         "plots": PLOTS,

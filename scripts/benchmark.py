@@ -12,12 +12,10 @@ from rich.table import Table
 
 from specdec_jax import load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
-from specdec_jax.cli.arguments import only_flags
+from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig, benchmark
-from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
-_OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
 
 COLUMNS = {
     "temperature": "T",
@@ -34,20 +32,16 @@ COLUMNS = {
 }
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
-    pair = gin_bindings.configured(load_pair)()
-    inputs = measure_flags.inputs(pair)
+    gin_bindings.require_use(load_pair, BenchmarkConfig, *measure_flags.used())
     config = gin_bindings.configured(BenchmarkConfig)()
-    records = RecordFile(_OUT.value) if _OUT.value else None
-    done = list(records or [])
+    records = measure_flags.records()
+    pair = gin_bindings.configured(load_pair)()
     console = Console()
-    for record in benchmark(pair, inputs, config, records):
-        done.append(record)
-        if records:
-            gin_bindings.save_operative_config(records.path)
-        # From the betas, which know of places without a guess; with lenience from α.
+    for record in benchmark(pair, measure_flags.inputs(pair), config, records):
+        gin_bindings.save_operative_config(records.path)
+        # From the betas, which know where nothing is drafted; with lenience from α.
         by_beta = record.beta_predicted_speedup
         predicted = record.predicted_speedup if by_beta is None else by_beta
         console.print(
@@ -56,7 +50,7 @@ def main(argv):
             f"{predicted:.2f}x predicted by {'α' if by_beta is None else 'β'}"
         )
     table = Table(*COLUMNS.values(), box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for record in done:
+    for record in records:
         # Older records lack what was added since.
         values = (getattr(record, name) for name in COLUMNS)
         table.add_row(*("–" if x is None else f"{x:.3g}" for x in values))
@@ -64,4 +58,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

@@ -11,17 +11,15 @@ from rich.console import Console
 
 from specdec_jax import DecodeSettings, SettingsError, load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
-from specdec_jax.cli.arguments import only_flags
+from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.peers.catalogue import PEERS
 from specdec_jax.experiments.peers.comparison import peers_of_pair
 from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.summary import line, summary
-from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
-_OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
 _PEERS = flags.DEFINE_list("peers", list(PEERS), "which, by name.")
-_REPEATS = flags.DEFINE_integer("repeats", 3, "rounds over all sentences.")
+_REPEATS = flags.DEFINE_integer("repeats", 3, "rounds over all inputs.")
 _SEED = flags.DEFINE_integer("seed", 0, "of the draws.")
 _THREADS = flags.DEFINE_integer("threads", None, "cores of each peer.")
 _PYTHON = flags.DEFINE_multi_string(
@@ -37,9 +35,9 @@ def _pythons():
     return {peer: path for peer, _, path in pairs}
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
+    gin_bindings.require_use(load_pair, DecodeSettings, *measure_flags.used())
     settings = gin_bindings.configured(DecodeSettings)()
     config = PeersConfig.from_settings(
         settings,
@@ -48,17 +46,14 @@ def main(argv):
         seed=_SEED.value,
         threads=_THREADS.value,
     )
+    records, console = measure_flags.records(), Console()
     pair = gin_bindings.configured(load_pair)()
-    records = RecordFile(_OUT.value) if _OUT.value else None
-    before, console = list(records or []), Console()
     made = peers_of_pair(pair, measure_flags.inputs(pair), config, _pythons(), records)
     for record in made:
-        before.append(record)
-        if records:
-            gin_bindings.save_operative_config(records.path)
+        gin_bindings.save_operative_config(records.path)
         console.print(line(record), highlight=False, markup=False, soft_wrap=True)
-    console.print(summary(before, config.temperature))
+    console.print(summary(list(records), config.temperature))
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

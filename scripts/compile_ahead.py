@@ -1,9 +1,9 @@
-r"""Compiles a run for a TPU that is not there, and reports what it would take.
+r"""Compiles a run ahead of time for a TPU that is not there, and reports on it.
 
 python scripts/compile_ahead.py --gin_file=configs/runs/ende_small_t0.gin \
     --topology=v4 --chips=1 --out=FOLDER
 
-Needs no checkpoint. `pip install -e '.[ahead]'` brings the compiler.
+Needs no checkpoint. `pip install -e '.[aot]'` brings the compiler.
 """
 
 from pathlib import Path
@@ -13,9 +13,9 @@ from absl import flags
 
 from specdec_jax import SettingsError
 from specdec_jax.cli import gin_bindings
-from specdec_jax.cli.arguments import only_flags
-from specdec_jax.experiments.aot import compile as ahead
-from specdec_jax.experiments.aot import report as ahead_report
+from specdec_jax.cli.program import run_program
+from specdec_jax.experiments.aot import compile as aot_compile
+from specdec_jax.experiments.aot import report
 from specdec_jax.experiments.aot.run import AOTRun
 from specdec_jax.experiments.kinds import CompiledProgram
 from specdec_jax.experiments.record_file import RecordFile
@@ -24,13 +24,10 @@ from specdec_jax.partitioning import topology
 _TOPOLOGY = flags.DEFINE_enum(
     "topology", "v4", list(topology.CHIPS), "generation of TPU."
 )
-_CHIPS = flags.DEFINE_integer("chips", 1, "1, or the size of a slice: 4 to 64.")
+_CHIPS = flags.DEFINE_integer("chips", 1, "1, or the size of a slice: 4 to 64.", 1)
 _PROGRAMS = flags.DEFINE_list(
-    "programs", list(ahead.PROGRAMS), "which ones to compile."
+    "programs", list(aot_compile.PROGRAMS), "which ones to compile."
 )
-# A run file asks for them, and nothing is loaded here.
-CHECKPOINTS = ("TARGET_CHECKPOINT", "DRAFTER_CHECKPOINT", "VOCABULARY")
-
 _OUT = flags.DEFINE_string("out", None, "a new folder for records, report and figure.")
 
 
@@ -46,17 +43,16 @@ def _new_path(folder):
     return path
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     jax.config.update("jax_platforms", "cpu")  # nothing is run; a TPU stays untouched
-    gin_bindings.parse(not_needed=CHECKPOINTS)
+    gin_bindings.parse()
     if not gin_bindings.is_bound("AOTRun.target"):
         raise SettingsError("give --gin_file=configs/runs/..., of a pair of T5 sizes")
-    unknown = set(_PROGRAMS.value) - set(ahead.PROGRAMS)
+    gin_bindings.require_use(AOTRun)
+    unknown = set(_PROGRAMS.value) - set(aot_compile.PROGRAMS)
     if unknown:
-        raise SettingsError(
-            f"programs are {', '.join(ahead.PROGRAMS)}, not {', '.join(unknown)}"
-        )
+        known = ", ".join(aot_compile.PROGRAMS)
+        raise SettingsError(f"programs are {known}, not {', '.join(unknown)}")
     run = gin_bindings.configured(AOTRun)()
     path = _new_path(Path(_OUT.value)) if _OUT.value else None
     file, records = None, []
@@ -68,10 +64,10 @@ def main(argv):
         if isinstance(record, CompiledProgram):
             print(f"{record.program}: {record.compile_seconds:.0f} s", flush=True)
     if file:
-        ahead_report.save(file.path.parent, records)
+        report.save(file.path.parent, records)
         gin_bindings.save_operative_config(file.path)
-    print(ahead_report.markdown(records))
+    print(report.markdown(records))
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

@@ -9,8 +9,7 @@ from absl import flags
 
 from specdec_jax import SettingsError
 from specdec_jax.checkpoints import formats
-from specdec_jax.cli import gin_bindings
-from specdec_jax.cli.arguments import only_flags
+from specdec_jax.cli.program import run_program
 
 _SOURCE = flags.DEFINE_string("source", None, "a checkpoint of any format.")
 _DESTINATION = flags.DEFINE_string("destination", None, "a new folder.")
@@ -23,8 +22,7 @@ _TOKENIZER = flags.DEFINE_string(
 )
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     for flag in (_SOURCE, _DESTINATION):
         if not flag.value:
             raise SettingsError(f"--{flag.name} is missing")
@@ -38,4 +36,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

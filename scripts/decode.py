@@ -6,33 +6,22 @@ python scripts/decode.py --gin_file=configs/runs/ende_small_t0.gin --out=FILE.js
 A task may be decoded by several processes; process 0 writes the file.
 """
 
-import sys
-
 from absl import flags
 from rich.console import Console
 
 from specdec_jax import DecodeSettings, SettingsError, display, load_pair
-from specdec_jax.cli import gin_bindings, process_flags
-from specdec_jax.cli.arguments import only_flags
-from specdec_jax.cli.decode_task import TaskRun
+from specdec_jax.cli import gin_bindings, process_flags, text_flags
+from specdec_jax.cli.decode_task import CONFIGURED, TaskRun
 from specdec_jax.cli.decode_texts import DecodeRun
-from specdec_jax.data.text import read_lines, read_stream
+from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(process_flags)
-_TEXT = flags.DEFINE_multi_string("text", [], "input text; may be given repeatedly.")
-_INPUT = flags.DEFINE_string(
-    "input",
-    None,
-    "a file of inputs, one a line (-: standard input). Without --text and --input the "
-    "run file's task is decoded, or standard input if it has none.",
-)
+flags.adopt_module_key_flags(text_flags)
 _OUT = flags.DEFINE_string(
-    "out", None, "append JSON lines here; texts that it already holds are not redone."
+    "out", None, "append JSON lines here; inputs in it are done."
 )
-_FORMAT = flags.DEFINE_enum(
-    "format", "trace", ["trace", "text", "jsonl"], "what is printed."
-)
+_FORMAT = flags.DEFINE_enum("format", "trace", ["trace", "text", "jsonl"], "to print.")
 _METHOD = flags.DEFINE_enum(
     "method", "speculative", ["speculative", "autoregressive"], "how to decode."
 )
@@ -44,24 +33,8 @@ _COLOR = flags.DEFINE_enum(
 _SVG = flags.DEFINE_string("svg", None, "also draw what was printed into this file.")
 
 
-STANDARD_INPUT = "standard input"
-
-
-def _read_inputs():
-    """The texts, and how the n-th of them is named."""
-    if _TEXT.value and _INPUT.value:
-        raise SettingsError("give --text or --input, not both")
-    if _TEXT.value:
-        return _TEXT.value, "text {}".format
-    if _INPUT.value in (None, "-"):
-        lines, name = read_stream(sys.stdin.buffer, STANDARD_INPUT), STANDARD_INPUT
-    else:
-        lines, name = read_lines(_INPUT.value), _INPUT.value
-    return lines, lambda number: f"line {number} of {name}"
-
-
 def _decode_task(console, processes):
-    """Returns the records, in the process that writes them."""
+    gin_bindings.require_use(*CONFIGURED)
     if not _OUT.value:
         raise SettingsError("a task is decoded into a file: give --out=FILE.jsonl")
     with processes.together():
@@ -76,25 +49,19 @@ def _decode_task(console, processes):
 
 
 def _decode_texts(console, processes):
-    """Returns the records, if they are kept."""
+    gin_bindings.require_use(load_pair, DecodeSettings)
     if processes.count > 1:
         raise SettingsError("texts are decoded by one process; several share a task")
     records = RecordFile(_OUT.value) if _OUT.value else None
-    texts, name = _read_inputs()
-    run = DecodeRun(
-        pair=gin_bindings.configured(load_pair)(),
-        settings=gin_bindings.configured(DecodeSettings)(),
-        seed=_SEED.value,
-        method=_METHOD.value,
-        compare=_SPEEDUP.value,
-        console=console,
-    )
+    settings = gin_bindings.configured(DecodeSettings)()
+    texts, name = text_flags.read()
+    pair = gin_bindings.configured(load_pair)()
+    run = DecodeRun(pair, settings, _SEED.value, _METHOD.value, _SPEEDUP.value, console)
     run(texts, records, _FORMAT.value, name)
     return records
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
     console = Console(
@@ -103,8 +70,7 @@ def main(argv):
         soft_wrap=True,
         record=bool(_SVG.value),
     )
-    texts_given = _TEXT.value or _INPUT.value
-    is_task = gin_bindings.is_bound("TaskRun.task") and not texts_given
+    is_task = gin_bindings.is_bound("TaskRun.task") and not text_flags.are_given()
     with process_flags.processes() as processes:
         records = (_decode_task if is_task else _decode_texts)(console, processes)
     if records is not None:
@@ -114,4 +80,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

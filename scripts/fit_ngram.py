@@ -1,4 +1,4 @@
-"""Fits an n-gram drafter to texts like the target's outputs.
+"""Fits an n-gram drafter to text like the target's outputs.
 
 python scripts/fit_ngram.py --text=FILE --tokenizer=spiece.model --out=FILE.safetensors
 python scripts/decode.py --gin.load_pair.drafter=ngram:FILE.safetensors --text="A dog."
@@ -7,19 +7,18 @@ python scripts/decode.py --gin.load_pair.drafter=ngram:FILE.safetensors --text="
 from pathlib import Path
 
 from absl import flags
-from rich.progress import track
 
 from specdec_jax import DataError, SettingsError
 from specdec_jax.checkpoints import ngram_file as ngram
-from specdec_jax.cli import gin_bindings
-from specdec_jax.cli.arguments import only_flags
-from specdec_jax.data.text import read_lines
+from specdec_jax.cli.program import run_program
 from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
-from specdec_jax.training.fit_ngram import fit_ngram
+from specdec_jax.training.fit_ngram import fit_ngram, read_sequences
 
-_TEXT = flags.DEFINE_string("text", None, "a text a line; needs --tokenizer.")
+_TEXT = flags.DEFINE_string(
+    "text", None, "outputs as text, one a line; needs --tokenizer."
+)
 _TOKENS = flags.DEFINE_string(
-    "tokens", None, "instead of --text: a sequence of token ids a line, EOS included."
+    "tokens", None, "instead of --text: token ids, one output a line, EOS included."
 )
 _TOKENIZER = flags.DEFINE_string(
     "tokenizer", None, "the target's SentencePiece model; other targets are refused."
@@ -39,19 +38,6 @@ _MAX_SUCCESSORS = flags.DEFINE_integer(
 _OUT = flags.DEFINE_string("out", None, "the n-gram's file.")
 
 
-def _sequences(tokenizer):
-    def ids(line):
-        return tokenizer.encode(line) if _TEXT.value else list(map(int, line.split()))
-
-    lines = read_lines(_TEXT.value or _TOKENS.value)
-    for number, line in enumerate(track(lines, "reading", transient=True), 1):
-        if line.strip():
-            try:
-                yield ids(line)
-            except ValueError as error:
-                raise DataError(f"{_TOKENS.value}:{number}: no list of ids") from error
-
-
 def _out():
     """Where to write, known to be possible before the counting begins."""
     if not _OUT.value:
@@ -68,8 +54,7 @@ def _out():
     return out
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     out = _out()
     if bool(_TEXT.value) == bool(_TOKENS.value):
         raise SettingsError("give --text or --tokens, one of them")
@@ -78,7 +63,7 @@ def main(argv):
     if vocab_size is None or (tokenizer is None and _TEXT.value):
         raise SettingsError("--tokenizer is missing (--vocab_size is enough for ids)")
     params = fit_ngram(
-        _sequences(tokenizer),
+        read_sequences(_TEXT.value or _TOKENS.value, _TEXT.value and tokenizer),
         vocab_size,
         _ORDER.value,
         start_id=(tokenizer.special_ids if tokenizer else T5_IDS).start_id,
@@ -93,4 +78,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

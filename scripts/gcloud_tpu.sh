@@ -37,8 +37,8 @@ tpu() { # GROUP COMMAND NAME FLAGS...
     act gcloud compute tpus "$@" "--project=$project" "--zone=$zone" --quiet
 }
 
-# The same for what makes, looks at and deletes. An error ends all, in clear words; but 4
-# is that there is no such thing to look at or to delete.
+# The same for what creates, describes and deletes. An error ends all, in clear words; but
+# 4 is that there is no such thing to describe or to delete.
 ask() {
     tpu "$@" 2>"$temporary/said" && return
     case $2 in describe | delete)
@@ -49,35 +49,35 @@ ask() {
     explain
 }
 
-said() { grep -qiE "$1" "$temporary/said"; }
-
 explain() {
-    local where="of type $type in $zone"
-    if said 'no more capacity|insufficient|not enough resources|stockout|pool_exhausted'; then
-        die "no TPU $where is free now: try another zone, or wait for one with --queued"
-    elif said 'quota|RESOURCE_EXHAUSTED'; then
-        die "the quota of $project does not allow a TPU $where: ask for more at" \
-            "https://console.cloud.google.com/iam-admin/quotas?project=$project, or try" \
-            "another zone or type; --spot has a quota of its own"
-    elif said 'has not been used|SERVICE_DISABLED|API .*not enabled'; then
-        die "the TPU API is off: gcloud services enable tpu.googleapis.com --project=$project"
-    elif said 'active account|auth login|reauth|credentials'; then
-        die "gcloud is not logged in: gcloud auth login"
-    elif said 'PERMISSION_DENIED|permission|forbidden'; then
-        die "your account may not do this in $project: it needs the role TPU Admin"
-    elif said 'INVALID_ARGUMENT|accelerator'; then
-        die "$zone has no such TPU ($type, runtime $runtime): see" \
-            "gcloud compute tpus accelerator-types list --zone=$zone --project=$project"
-    fi
-    die "gcloud failed: see its words above"
+    local where="of type $type in $zone" pattern advice
+    while read -r pattern && read -r advice; do
+        ! grep -qiE "$pattern" "$temporary/said" || die "$advice"
+    done <<EOF
+no more capacity|insufficient|not enough resources|stockout|pool_exhausted
+no TPU $where is free now: try another zone, or wait for one with --queued
+quota|RESOURCE_EXHAUSTED
+the quota of $project does not allow a TPU $where: ask for more at https://console.cloud.google.com/iam-admin/quotas?project=$project, or try another zone or type; --spot has a quota of its own
+has not been used|SERVICE_DISABLED|API .*not enabled
+the TPU API is off: gcloud services enable tpu.googleapis.com --project=$project
+active account|auth login|reauth|credentials
+gcloud is not logged in: gcloud auth login
+PERMISSION_DENIED|permission|forbidden
+your account may not do this in $project: it needs the role TPU Admin
+INVALID_ARGUMENT|accelerator
+$zone has no such TPU ($type, runtime $runtime): see gcloud compute tpus accelerator-types list --zone=$zone --project=$project
+.
+gcloud failed: see its words above
+EOF
+    die "gcloud failed"
 }
 
-# Prints the state; ABSENT if there is none, and in a dry run.
-vm_state() { state_of tpu-vm state; }
-queue_state() { state_of queued-resources state.state; }
-state_of() {
-    local status=0
-    ask "$1" describe "$name" "--format=value($2)" || status=$?
+# Prints the state of a VM or of a queued resource; ABSENT if there is none, and in a dry
+# run.
+state_of() { # tpu-vm | queued-resources
+    local status=0 key=state
+    [ "$1" = tpu-vm ] || key=state.state
+    ask "$1" describe "$name" "--format=value($key)" || status=$?
     if [ $status -eq 4 ] || [ -n "$dry_run" ]; then
         echo ABSENT
     fi
@@ -96,9 +96,6 @@ runtime_of() { # TYPE
     v5litepod-*) echo v2-alpha-tpuv5-lite ;;
     v5p-*) echo v2-alpha-tpuv5 ;;
     v6e-*) echo v2-alpha-tpuv6e ;;
-    *)
-        die "unknown type $1: give --runtime=VERSION too" \
-            "(gcloud compute tpus tpu-vm versions list)"
-        ;;
+    *) die "unknown type $1: give --runtime=VERSION (gcloud compute tpus tpu-vm versions list)" ;;
     esac
 }

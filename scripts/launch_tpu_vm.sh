@@ -5,9 +5,9 @@
 #       --gin_file=configs/runs/ende_small_t0.gin --out=records/ende.jsonl \
 #       -- --gin.TARGET_CHECKPOINT=gs://BUCKET/xxl --gin.VOCABULARY=gs://BUCKET/spiece.model
 #
-# Steps: create the VM (or reuse it), install on all workers, run on all workers, fetch
-# the records. The same command again goes on where it was stopped, on the same VM or on
-# a new one. All that comes after -- goes to the program.
+# Steps: create the VM (or reuse it), install on all workers, run, fetch the records. The
+# same command again goes on where it was stopped, on the same VM or on a new one. All
+# that comes after -- goes to the program.
 #
 #   --name=NAME        of the VM (specdec)
 #   --type=TYPE        accelerator type, as v4-8, v5litepod-16, v5p-8, v6e-8 (v4-8)
@@ -18,8 +18,8 @@
 #   --gin_file=FILE    what to run; may be given repeatedly
 #   --program=NAME     decode (a task, on all workers) or benchmark (on one) (decode)
 #   --out=FILE.jsonl   the records, in the checkout here and there (records/NAME.jsonl)
-#   --fetch_every=S    seconds between looks at the records while it runs (300)
-#   --restarts=N       make a preempted VM anew, so often, and go on (0)
+#   --fetch_every=S    seconds between fetches of the records while it runs (300)
+#   --restarts=N       create a preempted VM anew, so often, and go on (0)
 #   --steps=LIST       of create,install,run,fetch,delete; the first four if not given
 #   --delete           also delete the VM in the end, if all went well
 #   --dry_run          print every command, and do nothing
@@ -34,22 +34,18 @@ fetch_every=300 poll=20 fetcher=''
 gin_files=() program_args=()
 
 read_flags() {
+    local flag
     while [ $# -gt 0 ]; do
         case $1 in
-        --name=?*) name=${1#*=} ;;
-        --type=?*) type=${1#*=} ;;
-        --project=?*) project=${1#*=} ;;
-        --zone=?*) zone=${1#*=} ;;
-        --runtime=?*) runtime=${1#*=} ;;
-        --program=?*) program=${1#*=} ;;
-        --out=?*) out=${1#*=} ;;
         --gin_file=?*) gin_files+=("$1") ;;
-        --fetch_every=?*) fetch_every=${1#*=} ;;
-        --restarts=?*) restarts=${1#*=} ;;
-        --poll=?*) poll=${1#*=} ;; # seconds between looks at a VM that is being made
-        --steps=?*) steps=${1#*=} ;;
+        --name=?* | --type=?* | --project=?* | --zone=?* | --runtime=?* | --program=?* | \
+            --out=?* | --fetch_every=?* | --restarts=?* | --steps=?* | \
+            --poll=?*) # seconds between looks at a VM that is being created
+            flag=${1%%=*}
+            printf -v "${flag#--}" %s "${1#*=}"
+            ;;
         --spot) spot=--spot ;;
-        --queued) queued=yes ;;
+        --queued) queued=--queued ;;
         --delete) steps+=,delete ;;
         --dry_run) dry_run=yes ;;
         --help | -h)
@@ -57,8 +53,7 @@ read_flags() {
             exit 0
             ;;
         --)
-            shift
-            program_args=("$@")
+            program_args=("${@:2}")
             break
             ;;
         *) die "unknown flag $1: see --help; what is for the program comes after --" ;;
@@ -67,32 +62,24 @@ read_flags() {
     done
 }
 
-does() { case ",$steps," in *,$1,*) return 0 ;; *) return 1 ;; esac }
+does() { [[ ,$steps, == *,$1,* ]]; }
 
 check_flags() {
     local step file
     for step in ${steps//,/ }; do
-        case $step in
-        create | install | run | fetch | delete) ;;
-        *) die "unknown step $step: give some of create,install,run,fetch,delete" ;;
-        esac
+        [[ ,create,install,run,fetch,delete, == *,$step,* ]] ||
+            die "unknown step $step: give some of create,install,run,fetch,delete"
     done
-    case $program in
-    decode | benchmark) ;;
-    *) die "--program must be decode or benchmark, not $program" ;;
-    esac
+    [[ $program =~ ^(decode|benchmark)$ ]] ||
+        die "--program must be decode or benchmark, not $program"
     : "${out:=records/$name.jsonl}"
-    case $out in
-    /* | ../* | */../*) die "--out must be inside the checkout, as records/$name.jsonl" ;;
-    *.jsonl) ;;
-    *) die "--out must end in .jsonl, not $out" ;;
-    esac
-    case $restarts$fetch_every$poll in
-    *[!0-9]*) die "--restarts and --fetch_every must be whole numbers" ;;
-    esac
-    if does run && [ ${#gin_files[@]} -eq 0 ]; then
+    [[ ! /$out =~ ^//|/\.\./ ]] ||
+        die "--out must be inside the checkout, as records/$name.jsonl"
+    [[ $out == *.jsonl ]] || die "--out must end in .jsonl, not $out"
+    [[ $restarts$fetch_every$poll =~ ^[0-9]+$ ]] ||
+        die "--restarts and --fetch_every must be integers"
+    ! does run || [ ${#gin_files[@]} -gt 0 ] ||
         die "there is nothing to run: give --gin_file=FILE"
-    fi
     for file in ${gin_files[@]+"${gin_files[@]}"}; do
         [ -f "${file#*=}" ] || die "there is no gin file ${file#*=} in the checkout"
     done
@@ -122,50 +109,25 @@ step() {
 }
 
 create() {
-    local state
+    local group=tpu-vm ready=READY state before=''
+    local flags=("--accelerator-type=$type" "--version=$runtime")
     step "the VM $name: create it, unless it is there"
-    state=$(vm_state)
-    case $state in
-    PREEMPTED | TERMINATED)
-        say "$name was preempted: it is deleted, and made anew"
-        delete
-        state=ABSENT
-        ;;
-    esac
+    state=$(usable_state tpu-vm)
     if [ "$state" = READY ]; then
         say "$name is there, and is reused"
-    elif [ -n "$queued" ]; then
-        create_queued
-    elif [ "$state" = ABSENT ]; then
-        ask tpu-vm create "$name" "--accelerator-type=$type" "--version=$runtime" \
-            ${spot:+"$spot"}
-    else
-        wait_until READY "$state" vm_state
+        return
     fi
-}
-
-create_queued() {
-    local state
-    state=$(queue_state)
-    case $state in
-    SUSPENDED | FAILED)
-        say "the queued resource $name is $state: it is deleted, and asked for anew"
-        delete
-        state=ABSENT
-        ;;
-    esac
+    if [ -n "$queued" ]; then
+        group=queued-resources ready=ACTIVE
+        flags=("--node-id=$name" "${flags[0]}" "--runtime-version=$runtime")
+        state=$(usable_state $group)
+    fi
     if [ "$state" = ABSENT ]; then
-        ask queued-resources create "$name" "--node-id=$name" \
-            "--accelerator-type=$type" "--runtime-version=$runtime" ${spot:+"$spot"}
-        [ -z "$dry_run" ] || return 0
-        state=$(queue_state)
+        ask $group create "$name" "${flags[@]}" ${spot:+"$spot"}
+        [ -n "$queued" ] && [ -z "$dry_run" ] || return 0 # else it is ready now
+        state=$(state_of $group)
     fi
-    wait_until ACTIVE "$state" queue_state
-}
-
-wait_until() { # STATE STATE_NOW HOW_TO_LOOK
-    local state=$2 before=''
-    while [ "$state" != "$1" ]; do
+    while [ "$state" != $ready ]; do
         case $state in
         CREATING | STARTING | RESTARTING | REPAIRING | REIMAGING) ;;
         ACCEPTED | PROVISIONING | WAITING_FOR_RESOURCES) ;;
@@ -177,8 +139,21 @@ wait_until() { # STATE STATE_NOW HOW_TO_LOOK
         [ "$state" = "$before" ] || say "$name is in state $state; waiting"
         before=$state
         sleep "$poll"
-        state=$("$3")
+        state=$(state_of $group)
     done
+}
+
+# Prints the state, ABSENT after deleting what cannot be used any more.
+usable_state() {
+    local state
+    state=$(state_of "$1") || exit
+    case $state in PREEMPTED | TERMINATED | SUSPENDED | FAILED)
+        say "$name is $state: it is deleted, and created anew"
+        delete
+        state=ABSENT
+        ;;
+    esac
+    echo "$state"
 }
 
 on_workers() { # WORKERS COMMAND
@@ -200,17 +175,22 @@ bash $unpacked/scripts/tpu_worker.sh install" || broken installing
 }
 
 run() {
-    local status=0 args
+    local status=0 workers=0 args
     args=("$program" "$out" ${gin_files[@]+"${gin_files[@]}"})
-    [ "$program" != decode ] || args+=(--multihost)
+    if [ "$program" = decode ]; then
+        workers=all
+        args+=(--multihost)
+        step "run on all workers"
+    else
+        step "run on one worker"
+    fi
     args+=(${program_args[@]+"${program_args[@]}"})
-    step "run on all workers"
     if [ -z "$dry_run" ]; then
         trap stop_fetching EXIT
         fetch_now_and_then >/dev/null 2>&1 &
         fetcher=$!
     fi
-    on_workers all "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
+    on_workers $workers "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
         status=$?
     stop_fetching
     if [ $status -ne 0 ]; then
@@ -249,22 +229,18 @@ fetch() {
 }
 
 delete() {
-    local status=0
-    if [ -n "$queued" ]; then
-        ask queued-resources delete "$name" --force || status=$?
-    else
-        ask tpu-vm delete "$name" || status=$?
-    fi
-    [ $status -eq 0 ] || say "there was no $name to delete"
+    local what=(tpu-vm delete "$name")
+    [ -z "$queued" ] || what=(queued-resources delete "$name" --force)
+    ask "${what[@]}" || say "there was no $name to delete"
 }
 
 # A step on the workers failed: 3 is that the VM is gone.
 broken() {
     local state
-    state=$(vm_state)
+    state=$(state_of tpu-vm)
     if [ "$state" = READY ]; then # a preemption takes a while to be told
         sleep "$poll"
-        state=$(vm_state)
+        state=$(state_of tpu-vm)
     fi
     case $state in ABSENT | PREEMPTED | TERMINATED) exit 3 ;; esac
     still_there
@@ -274,7 +250,7 @@ broken() {
 
 still_there() {
     say "$name costs money until it is deleted: $(quote bash "$0" "--name=$name" \
-        "--project=$project" "--zone=$zone" ${queued:+--queued} --steps=delete)"
+        "--project=$project" "--zone=$zone" ${queued:+"$queued"} --steps=delete)"
 }
 
 work() {
@@ -292,16 +268,13 @@ main() {
     trap 'rm -rf "$temporary"' EXIT
     for ((left = restarts; ; left--)); do
         set +e # or a failure in there would go on
-        (
-            set -e
-            work
-        )
+        (set -e && work)
         status=$?
         set -e
         [ $status -eq 3 ] || break
         [ "$left" -gt 0 ] ||
             die "$name was preempted, or is gone. The records so far are in $out, and the" \
-                "same command makes it anew and goes on; --restarts=N does so by itself."
+                "same command creates it anew and goes on; --restarts=N does so by itself."
         say "$name was preempted, or is gone; $left restarts are left"
     done
     [ $status -eq 0 ] || exit $status

@@ -12,14 +12,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from specdec_jax import SettingsError, load_pair
+from specdec_jax import load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
-from specdec_jax.cli.arguments import only_flags
+from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.measure.alpha import AlphaConfig, AlphaRun
-from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(measure_flags)
-_OUT = flags.DEFINE_string("out", None, "JSON-lines file to append to.")
 
 COLUMNS = {
     "temperature": "T",
@@ -39,16 +37,13 @@ def _shown(value):
     return str(value) if isinstance(value, int) else f"{value:.3g}"
 
 
-def main(argv):
-    only_flags(argv)
-    if not _OUT.value:
-        raise SettingsError("--out is missing")
+def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
-    pair = gin_bindings.configured(load_pair)()
-    inputs = measure_flags.inputs(pair)
+    gin_bindings.require_use(load_pair, AlphaConfig, *measure_flags.used())
     config = gin_bindings.configured(AlphaConfig)()
-    records = RecordFile(_OUT.value)
-    for _ in AlphaRun(pair, inputs, config, records)():
+    records = measure_flags.records()
+    pair = gin_bindings.configured(load_pair)()
+    for _ in AlphaRun(pair, measure_flags.inputs(pair), config, records)():
         gin_bindings.save_operative_config(records.path)
     table = Table(*COLUMNS.values(), box=box.SIMPLE)
     for record in records:
@@ -62,4 +57,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

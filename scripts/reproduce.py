@@ -10,7 +10,7 @@ from absl import flags
 
 from specdec_jax import load_pair
 from specdec_jax.cli import gin_bindings
-from specdec_jax.cli.arguments import only_flags
+from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.reproduction import WHAT, Reproduction
 
 _WHAT = flags.DEFINE_enum("what", "all", WHAT, "which table or figure.")
@@ -24,9 +24,9 @@ _RECORDS = flags.DEFINE_multi_string(
 _SEED = flags.DEFINE_integer("seed", 0, "of what is measured here.")
 
 
-def main(argv):
-    only_flags(argv)
+def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
+    gin_bindings.require_use(load_pair)
     places = _RECORDS.value
     if places is None:
         places = ["records"] if Path("records").is_dir() else []
@@ -40,4 +40,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    gin_bindings.run_program(main)
+    run_program(main)

@@ -10,7 +10,9 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("specdec_jax", "beartype.beartype")
+import tests.type_checking  # noqa: F401, the hook looks it up by name
+
+install_import_hook("specdec_jax", "tests.type_checking.checked")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")

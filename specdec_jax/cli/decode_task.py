@@ -1,4 +1,4 @@
-"""Decoding a task's split with a pair: a line a row on disk, then the task's scores."""
+"""Decoding a task's split with a pair: a record per row, then the task's scores."""
 
 import contextlib
 import dataclasses
@@ -29,6 +29,11 @@ from specdec_jax.runtime.records import environment
 from specdec_jax.runtime.storage import beside
 from specdec_jax.typing import Any
 
+# What gin fills in; the rest is the program's.
+CONFIGURED = tuple(
+    f"TaskRun.{name}"
+    for name in ("pair", "task", "settings", "split", "batch_size", "limit")
+)
 # Of each row; how many tokens it has is seen from its tokens.
 COUNTS = tuple(
     field.name for field in dataclasses.fields(DecodeStats) if field.name != "tokens"
@@ -84,8 +89,8 @@ class TaskRun:
         """Decodes all rows that `records` does not hold yet, and scores all of them.
 
         Args:
-          records: appended to, a line a row, in order; process 0 has it, and the others
-            have None.
+          records: appended to, a line per row, in order; process 0 has it, and the
+            others have None.
 
         Returns:
           What is also written beside the records, to a file that ends in
@@ -118,8 +123,8 @@ class TaskRun:
         for name, score in summary.scores.items():
             console.print(f"{name} {score:.2f}")
         console.print(
-            f"{summary.tokens} tokens in {summary.target_calls} target runs: "
-            f"{summary.tokens_per_target_call:.2f} tokens a run"
+            f"{summary.tokens} tokens in {summary.target_calls} target calls: "
+            f"{summary.tokens_per_target_call:.2f} tokens per target call"
         )
         console.print(f"also in {scores_path(records)}")
 

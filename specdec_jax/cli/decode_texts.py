@@ -1,8 +1,9 @@
-"""Decoding a list of texts: prints each as it comes, records it, and sums up."""
+"""Decoding a list of inputs: prints each as it comes, records it, and sums up."""
 
 import contextlib
 import dataclasses
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -25,12 +26,12 @@ from specdec_jax.typing import Any
 
 @dataclasses.dataclass
 class DecodeRun:
-    """Decodes texts one at a time, as the paper does.
+    """Decodes inputs one at a time, as the paper does.
 
     Attributes:
       pair, settings, seed, method: as in `generate`.
-      compare: also time the baseline on every text.
-      console: where to print.
+      compare: also time the baseline on every input.
+      console: where to print outputs; messages go to stderr.
     """
 
     pair: Pair
@@ -49,17 +50,17 @@ class DecodeRun:
         format: str,
         name: Callable[[int], str] = "text {}".format,
     ) -> None:
-        """Decodes all texts; none before all are found good.
+        """Decodes all inputs; none before all are found good.
 
         Args:
           texts: the inputs.
-          records: appended to, a line a text; texts that it already holds are skipped.
+          records: appended to, a line per input; inputs that it holds are skipped.
           format: what is printed: "trace", "text" or "jsonl".
-          name: how an error calls the n-th text, from 1.
+          name: how an error calls the n-th input, from 1.
 
         Raises:
-          DataError: a text is empty, too long or not UTF-8, or `records` belong to
-            other texts or are another run's for now.
+          DataError: an input is empty, too long or not UTF-8, or `records` belong to
+            other inputs or are another run's for now.
         """
         if not texts:
             raise DataError("there is no input to decode")
@@ -70,7 +71,7 @@ class DecodeRun:
     def _decode_all(self, texts, encoded, records, format) -> None:
         done = self._already_done(texts, records)
         if done:
-            self.console.print(f"{done} texts are already in {records.path}")
+            print(f"{done} inputs are already in {records.path}", file=sys.stderr)
         totals, seconds, baseline = [], 0.0, 0.0
         # What is printed into a terminal shows by itself how far it is.
         shown = format != "trace" and not self.console.is_terminal
@@ -89,7 +90,7 @@ class DecodeRun:
             self._summarize(totals, seconds, baseline)
 
     def _encode(self, texts: Sequence[str], name: Callable[[int], str]) -> list:
-        """The ids of each text; an error calls a text by its name."""
+        """The ids of each input; an error calls an input by its name."""
         encoded = []
         for number, text in enumerate(texts, 1):
             try:
@@ -155,19 +156,18 @@ class DecodeRun:
     def _summarize(self, totals, seconds: float, baseline: float) -> None:
         stats = DecodeStats.pooled(totals)
         line = (
-            f"\n{stats.tokens} tokens in {stats.target_calls} target runs: "
-            f"{stats.tokens_per_target_call:.2f} tokens a run"
+            f"\n{stats.tokens} tokens in {stats.target_calls} target calls: "
+            f"{stats.tokens_per_target_call:.2f} tokens per target call"
         )
         if stats.beta_count:
             line += (
-                f", acceptance rate α = {stats.alpha:.2f} "
-                f"(counted {stats.acceptance_rate:.2f})"
+                f", α = {stats.alpha:.2f}, acceptance rate {stats.acceptance_rate:.2f}"
             )
         self.console.print(line)
         if baseline:
             self.console.print(
-                f"{seconds:.2f} s; the target alone needs {baseline:.2f} s: "
-                f"{baseline / seconds:.2f} times as fast"
+                f"{seconds:.2f} s; autoregressive decoding needs {baseline:.2f} s: "
+                f"speedup {baseline / seconds:.2f}"
             )
 
     def _already_done(self, texts, records) -> int:
@@ -179,6 +179,6 @@ class DecodeRun:
         if len(done) > len(texts):
             raise DataError(
                 f"{records.path} holds {len(done)} results and there are {len(texts)} "
-                "texts: give the records another name"
+                "inputs: give the records another name"
             )
         return len(done)

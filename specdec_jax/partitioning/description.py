@@ -27,7 +27,7 @@ from specdec_jax.models.parameters import packed_shapes
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh
 from specdec_jax.partitioning.sharding import layout_of, partitioned
-from specdec_jax.sampling import row_keys
+from specdec_jax.sampling import Rule, TokenRule, row_keys
 from specdec_jax.sampling.keys import seed_key
 from specdec_jax.typing import Any, PyTree
 
@@ -45,6 +45,7 @@ class Decode:
       mesh: as `load_pair` takes it.
       shard_drafter: as `load_pair` takes it.
       dtype: of weights and activations.
+      rule: how draft tokens are verified.
     """
 
     target: ModelConfig
@@ -57,6 +58,7 @@ class Decode:
     mesh: str | Shape | None = "auto"
     shard_drafter: bool = False
     dtype: str = "bfloat16"
+    rule: Rule = TokenRule()
 
     @functools.cached_property
     def partition(self) -> Partition | None:
@@ -136,6 +138,7 @@ class Decode:
             self.gamma,
             self.max_new_tokens,
             T5_IDS.eos_id,
+            self.rule,
         )
 
     def params(self, name: str) -> Any:

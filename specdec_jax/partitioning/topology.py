@@ -1,6 +1,6 @@
 """TPUs that are not there: their devices, for the compiler, and their published peaks.
 
-libtpu compiles for a described topology on any machine (`pip install -e '.[ahead]'`).
+libtpu compiles for a described topology on any machine (`pip install -e '.[aot]'`).
 """
 
 import dataclasses
@@ -79,6 +79,6 @@ def describe(kind: str, chips: int) -> list[jax.Device]:
     except Exception as error:  # whatever a missing or another libtpu raises
         reason = " ".join(str(error).split())
         raise SettingsError(
-            f"cannot describe a TPU {name}: {reason} (pip install -e '.[ahead]')"
+            f"cannot describe a TPU {name}: {reason} (pip install -e '.[aot]')"
         ) from error
     return list(found.devices)[:chips]

@@ -29,6 +29,8 @@ class JsonLinesFile:
             raise DataError(
                 f"{path}: records end in .jsonl; what gin filled in goes to .gin"
             )
+        if self.path.exists() and not self.path.is_file():  # /dev/full, a folder
+            raise DataError(f"cannot write records to {path}: it is no regular file")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.alone():

@@ -1,6 +1,8 @@
 """The progress of long work: a bar in a terminal, a line now and then in a log."""
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 
 from rich import get_console, progress
 from rich.console import Console
@@ -10,7 +12,34 @@ from specdec_jax.typing import Any
 LINES_APART = 30.0  # seconds
 
 
-def progress_bar(name: str, shown: bool = True) -> progress.Progress:
+class Clock:
+    """Seconds since some moment, without the time for which it is stopped.
+
+    A bar with such a clock leaves compilation out of what it says is left.
+    """
+
+    def __init__(self):
+        self._left_out = 0.0
+        self._stopped_at: float | None = None
+
+    def __call__(self) -> float:
+        now = time.monotonic() if self._stopped_at is None else self._stopped_at
+        return now - self._left_out
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops it for as long as the context lasts."""
+        self._stopped_at = time.monotonic()
+        try:
+            yield
+        finally:
+            self._left_out += time.monotonic() - self._stopped_at
+            self._stopped_at = None
+
+
+def progress_bar(
+    name: str, shown: bool = True, clock: Callable[[], float] = time.monotonic
+) -> progress.Progress:
     """A bar on stderr with counts, time elapsed and time left; none in a notebook.
 
     There rich would draw it with widgets, which are no part of this project. Where
@@ -19,12 +48,13 @@ def progress_bar(name: str, shown: bool = True) -> progress.Progress:
     Args:
       name: of the work.
       shown: False for work of which another process tells.
+      clock: which the time elapsed and the time left are read from, in seconds.
     """
     console = Console(stderr=True)
     if not shown or get_console().is_jupyter:
         return progress.Progress(console=console, disable=True)
     if not console.is_terminal:
-        return _Lines(name, console)
+        return _Lines(name, console, clock)
     return progress.Progress(
         progress.TextColumn(name),
         progress.BarColumn(),
@@ -33,6 +63,7 @@ def progress_bar(name: str, shown: bool = True) -> progress.Progress:
         progress.TimeRemainingColumn(),
         progress.TextColumn("{task.description}"),
         console=console,
+        get_time=clock,
         transient=True,
     )
 
@@ -40,8 +71,11 @@ def progress_bar(name: str, shown: bool = True) -> progress.Progress:
 class _Lines(progress.Progress):
     """Draws nothing, and says how far it is in a line of its own."""
 
-    def __init__(self, name: str, console: Console):
-        super().__init__(console=console, disable=True)
+    def __init__(self, name: str, console: Console, clock: Callable[[], float]):
+        # With automatic refreshes `track` would advance a bar only while it is drawn.
+        super().__init__(
+            console=console, disable=True, auto_refresh=False, get_time=clock
+        )
         self._name, self._last = name, time.monotonic()
 
     def update(self, task_id: progress.TaskID, **changes: Any) -> None:
@@ -55,9 +89,9 @@ class _Lines(progress.Progress):
         if time.monotonic() - self._last < LINES_APART:
             return
         self._last = time.monotonic()
-        left = task.time_remaining
+        left = task.time_remaining  # rich rounds it up to an integer
         parts = [f"{self._name}: {task.completed:g} of {task.total or 0:g}"]
-        parts += [f"{_minutes(left)} left"] if left else []
+        parts += [f"{_minutes(float(left))} left"] if left else []
         parts += [task.description] if task.description else []
         self.console.print(", ".join(parts), markup=False, highlight=False)
 

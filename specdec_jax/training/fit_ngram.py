@@ -1,15 +1,44 @@
 """Fitting an n-gram to token ids, in numpy, by counting."""
 
+import os
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from specdec_jax.data.tokenizer import T5_IDS
+from specdec_jax.data.text import read_lines
+from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.drafters.ngram import NOTHING, NGramParams, NGramTable, context_key
 from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.runtime.progress import progress_bar
 
 DISCOUNT = 0.75  # taken off every count, and given to what a shorter context says
+
+
+def read_sequences(
+    path: str | os.PathLike, tokenizer: Tokenizer | None
+) -> Iterator[list[int]]:
+    """The ids of a file's lines; an empty line is none.
+
+    Args:
+      path: of the file, plain or gzip.
+      tokenizer: of lines of text; None if they are ids.
+
+    Raises:
+      DataError: it cannot be read, or a line of ids holds something else.
+    """
+    lines = read_lines(path)
+    with progress_bar("reading") as bar:
+        for number, line in enumerate(bar.track(lines, description=""), 1):
+            if not line.strip():
+                continue
+            if tokenizer is not None:
+                yield tokenizer.encode(line)
+                continue
+            try:
+                yield [int(word) for word in line.split()]
+            except ValueError as error:
+                raise DataError(f"{path}:{number}: no list of ids") from error
 
 
 def fit_ngram(
@@ -66,10 +95,10 @@ def _joined(sequences, vocab_size, order, start_id):
     """All sequences in one array, each after what it starts from.
 
     Returns:
-      The array, and the places in it of the tokens that are counted.
+      The array, and the places in it of the tokens that are to be predicted.
     """
     before = [NOTHING] * (order - 1) + ([] if start_id is None else [start_id])
-    text, is_counted = array("i", []), bytearray()
+    text, is_predicted = array("i", []), bytearray()
     for number, sequence in enumerate(sequences, 1):
         tokens = np.asarray(sequence, np.int64)
         wrong = tokens[(tokens < 0) | (tokens >= vocab_size)]
@@ -80,8 +109,8 @@ def _joined(sequences, vocab_size, order, start_id):
             )
         text.extend(before)
         text.frombytes(tokens.astype(np.int32).tobytes())
-        is_counted += b"\0" * len(before) + b"\1" * len(tokens)
-    places = np.flatnonzero(np.frombuffer(is_counted, np.uint8))
+        is_predicted += b"\0" * len(before) + b"\1" * len(tokens)
+    places = np.flatnonzero(np.frombuffer(is_predicted, np.uint8))
     if not places.size:
         raise DataError("there are no tokens to fit an n-gram to")
     return np.frombuffer(text, np.int32), places

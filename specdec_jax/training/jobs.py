@@ -1,11 +1,12 @@
 """Whole training jobs: from random weights, from a checkpoint, from a target.
 
-A job lives in a folder of its own and goes on from wherever it was stopped:
+Each function prepares a `Job`, and `run` trains. A job lives in a folder of its own and
+goes on from wherever it was stopped:
 
   spiece.model        the tokenizer
-  sequences.jsonl     (drafter) what the target says to every training input
+  sequences.jsonl     (drafter) the target's output for every training input
   checkpoints/        Orbax, the last two
-  metrics.jsonl       a line a validation
+  metrics.jsonl       a line per validation
   model/              the averaged weights, as `load_pair` reads them, when it is done
 """
 
@@ -34,7 +35,7 @@ from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.storage import read_file
 from specdec_jax.training import translation
 from specdec_jax.training.loop import TrainConfig, Trainer
-from specdec_jax.training.objectives import Distillation, Objective, References
+from specdec_jax.training.objectives import Distillation, References
 from specdec_jax.typing import Callable, Params
 
 
@@ -67,14 +68,50 @@ class ParallelText:
         raise DataError(f"{folder} holds no {' and no '.join(names)}")
 
 
-def train(job: Callable[[], None]) -> None:
-    """Runs the job that a configuration chose."""
-    job()
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A training that is prepared, with all that it needs read and checked.
+
+    Attributes:
+      trainer: of the weights, in the job's folder.
+      model: the sizes, which are exported too.
+      tokenizer: of the ids.
+    """
+
+    trainer: Trainer
+    model: ModelConfig
+    tokenizer: Tokenizer
+
+    @property
+    def folder(self) -> Path:
+        return self.trainer.folder
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last step was taken before."""
+        return self.trainer.steps_left == 0
+
+    def run(self) -> Path:
+        """Trains, and exports the averaged weights with the tokenizer.
+
+        Returns:
+          The folder of the model, as `load_pair` reads it.
+        """
+        state = self.trainer.run()
+        exported = self.folder / "model"
+        native.save(exported, self.model, state.average)
+        (exported / TOKENIZER_FILE).write_bytes(read_file(self.tokenizer.path))
+        return exported
+
+
+def train(job: Callable[[], Job]) -> Job:
+    """Prepares the job that a configuration chose."""
+    return job()
 
 
 def train_target(
     folder: str, text: ParallelText, model: T5Config, config: TrainConfig
-) -> None:
+) -> Job:
     """Trains a T5 on references, from random weights.
 
     The tokenizer is fitted on the training text unless `folder` already has one.
@@ -91,17 +128,17 @@ def train_target(
         train_tokenizer(lines, path / TOKENIZER_FILE, model.vocab_size)
     tokenizer = Tokenizer(path / TOKENIZER_FILE)
     references = text.validation()
-    train_and_export(
+    trainer = Trainer(
         path,
-        model,
         config,
         References(T5(model), config.label_smoothing),
-        tokenizer,
         _random_params(model, config.seed),
         _encode(tokenizer, text.train()),
         _encode(tokenizer, references),
+        tokenizer.special_ids,
         _bleu(model, tokenizer, references),
     )
+    return Job(trainer, model, tokenizer)
 
 
 def distill_drafter(
@@ -112,11 +149,11 @@ def distill_drafter(
     config: TrainConfig,
     temperatures: Sequence[float] = (0.0, 1.0),
     variation_weight: float = 0.5,
-) -> None:
-    """Trains a drafter to guess what its target says.
+) -> Job:
+    """Trains a drafter on its target's own outputs.
 
-    Every training input is decoded by the target at every temperature, once; on these
-    sequences the drafter learns the target's token distributions.
+    Every training input is decoded by the target at every temperature, once, which the
+    preparation does; on these sequences the drafter learns the target's distributions.
 
     Args:
       folder: of the job.
@@ -151,17 +188,17 @@ def distill_drafter(
     objective = Distillation(
         T5(model), T5(target_config), target_params, variation_weight
     )
-    train_and_export(
+    trainer = Trainer(
         path,
-        model,
         config,
         objective,
-        tokenizer,
         _random_params(model, config.seed),
         [pair for part in parts for pair in part[: len(sources)]],
         [pair for part in parts for pair in part[len(sources) :]],
+        tokenizer.special_ids,
         _bleu(model, tokenizer, text.validation()),
     )
+    return Job(trainer, model, tokenizer)
 
 
 def finetune(
@@ -173,7 +210,7 @@ def finetune(
     model: T5Config | None = None,
     validation_rows: int = 1000,
     max_new_tokens: int = 128,
-) -> None:
+) -> Job:
     """Trains a checkpoint further on a task's references.
 
     Args:
@@ -203,52 +240,17 @@ def finetune(
         texts = [pieces.decode(tokens) for tokens in outputs]
         return task.scores([row.target for row in rows], texts)
 
-    train_and_export(
+    trainer = Trainer(
         Path(folder),
-        sizes,
         config,
         References(T5(sizes), config.label_smoothing),
-        pieces,
         start.load,
         task.training_pairs("train"),
         [(row.inputs, row.targets) for row in rows],
+        pieces.special_ids,
         evaluate,
     )
-
-
-def train_and_export(
-    folder: Path,
-    model: ModelConfig,
-    config: TrainConfig,
-    objective: Objective,
-    tokenizer: Tokenizer,
-    init_params: Callable[[], Params],
-    train_pairs: Sequence[TokenPair],
-    validation_pairs: Sequence[TokenPair],
-    evaluate: Callable[[Params], dict[str, float]] | None = None,
-) -> None:
-    """Trains, and exports the averaged weights with their tokenizer.
-
-    Args:
-      folder: of the job.
-      model: the sizes, which are exported too.
-      tokenizer: of the ids.
-      config, objective, init_params, train_pairs, validation_pairs, evaluate: as
-        `Trainer` takes them.
-    """
-    trainer = Trainer(
-        folder,
-        config,
-        objective,
-        init_params,
-        train_pairs,
-        validation_pairs,
-        tokenizer.special_ids,
-        evaluate,
-    )
-    state = trainer.run()
-    native.save(folder / "model", model, state.average)
-    (folder / "model" / TOKENIZER_FILE).write_bytes(read_file(tokenizer.path))
+    return Job(trainer, sizes, pieces)
 
 
 def _random_params(model: T5Config, seed: int) -> Callable[[], Params]:
@@ -274,7 +276,7 @@ def _target_sequences(
     tokenizer: Tokenizer,
     wanted: Sequence[tuple[str, float]],
 ) -> list[TokenPair]:
-    """What the target says to (text, temperature), kept on disk in blocks of rows."""
+    """The target's output for each (input, temperature), kept on disk in blocks."""
     records = JsonLinesFile(path)
     outputs = [tokens for record in records for tokens in record["outputs"]]
     sources = [tokenizer.encode(text) for text, _ in wanted]

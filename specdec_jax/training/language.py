@@ -1,4 +1,4 @@
-"""Training a decoder-only model on texts, from random weights, as `jobs` does it."""
+"""Training a decoder-only model on plain text, from random weights: a job of `jobs`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,28 +13,28 @@ from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenize
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.gpt import GPT, GPTConfig
 from specdec_jax.models.parameters import random_params
-from specdec_jax.training.jobs import train_and_export
-from specdec_jax.training.loop import TrainConfig
+from specdec_jax.training.jobs import Job
+from specdec_jax.training.loop import TrainConfig, Trainer
 from specdec_jax.training.objectives import References
 from specdec_jax.typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
 class PlainText:
-    """Two text files of a folder, a text a line, plain or gzip."""
+    """Two text files of a folder, an example a line, plain or gzip."""
 
     folder: str
     train: str = "train.txt.gz"
     validation: str = "val.txt.gz"
 
     def lines(self, split: str) -> list[str]:
-        """The texts of "train" or "validation"; empty lines are none."""
+        """The lines of "train" or "validation" that are not empty."""
         file = Path(self.folder) / getattr(self, split)
         return [line for line in read_lines(file) if line.strip()]
 
 
-class WholeTexts(Sequence):
-    """Pairs as a decoder-only model learns them: no source, and both parts to be said.
+class WholeSequences(Sequence):
+    """Pairs as a decoder-only model learns them: no source, and both parts to predict.
 
     Millions of pairs stay as they are; one is joined when it is asked for.
     """
@@ -60,8 +60,8 @@ def train_language_model(
     tokenizer: str | None = None,
     validation_rows: int = 1000,
     validation_split: str = "validation",
-) -> None:
-    """Trains a GPT on texts, from random weights.
+) -> Job:
+    """Trains a GPT on plain text, from random weights.
 
     Args:
       folder: of the job.
@@ -85,8 +85,10 @@ def train_language_model(
     path = Path(folder)
     if isinstance(text, TextTask):
         pieces = Tokenizer(tokenizer or text.vocabulary)
-        train = WholeTexts(text.training_pairs("train"))
-        validation = WholeTexts(text.training_pairs(validation_split, validation_rows))
+        train = WholeSequences(text.training_pairs("train"))
+        validation = WholeSequences(
+            text.training_pairs(validation_split, validation_rows)
+        )
     else:
         lines = text.lines("train")
         pieces = _tokenizer(path, tokenizer, lines, model.vocab_size)
@@ -97,16 +99,16 @@ def train_language_model(
             f"{pieces.path} has {pieces.vocab_size} pieces and the model a vocab_size "
             f"of {model.vocab_size}: make them the same"
         )
-    train_and_export(
+    trainer = Trainer(
         path,
-        model,
         config,
         References(GPT(model), config.label_smoothing),
-        pieces,
         lambda: random_params(model, jax.random.key(config.seed)),
         train,
         validation,
+        pieces.special_ids,
     )
+    return Job(trainer, model, pieces)
 
 
 def _tokenizer(

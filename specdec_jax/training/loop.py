@@ -1,7 +1,7 @@
 """The training loop: steps, validation, checkpoints, and exact resume."""
 
+import contextlib
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import orbax.checkpoint as ocp
 from specdec_jax.data.batching import BucketedPairs, Seq2SeqBatch, TokenPair
 from specdec_jax.data.tokenizer import SpecialIds
 from specdec_jax.runtime.json_lines import JsonLinesFile
-from specdec_jax.runtime.progress import progress_bar
+from specdec_jax.runtime.progress import Clock, progress_bar
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
@@ -100,7 +100,7 @@ def make_step(
 class Trainer:
     """Trains in a folder, and goes on from its last checkpoint if it has one.
 
-    The folder holds `checkpoints/` (Orbax) and `metrics.jsonl`, a line a validation.
+    The folder holds `checkpoints/` (Orbax) and `metrics.jsonl`, a line per validation.
     """
 
     def __init__(
@@ -157,19 +157,32 @@ class Trainer:
         )
         self.state = self._restore(init_params, optimizer)
 
+    @property
+    def steps_left(self) -> int:
+        """How many steps `run` will take."""
+        return max(0, self.config.total_steps - int(self.state.step))
+
     def run(self) -> TrainState:
         """Trains up to `total_steps`; returns the last state."""
         config, start = self.config, int(self.state.step)
         self._forget_later_metrics(start)
-        losses, since = [], time.time()
-        with progress_bar("training") as bar:
+        clock, compiled = Clock(), set()
+        losses, since = [], clock()
+        with progress_bar("training", clock=clock) as bar:
             task = bar.add_task("", total=config.total_steps, completed=start)
             for step in range(start, config.total_steps):
                 batch = self.data.batch(step)
-                self.state, metrics = self._step(
-                    self.state, self.objective.frozen, batch
-                )
-                losses.append(float(metrics["loss"]))
+                shape = batch.decoder_inputs.shape
+                counted = contextlib.nullcontext()
+                if shape not in compiled:  # each width of a batch is a program
+                    compiled.add(shape)
+                    bar.update(task, description="compiling")
+                    counted = clock.stopped()
+                with counted:
+                    self.state, metrics = self._step(
+                        self.state, self.objective.frozen, batch
+                    )
+                    losses.append(float(metrics["loss"]))
                 bar.update(task, advance=1, description=f"loss {losses[-1]:.3f}")
                 last = step + 1 == config.total_steps
                 if last or (step + 1) % config.validate_every == 0:
@@ -177,10 +190,10 @@ class Trainer:
                         step=step + 1,
                         epoch=(step + 1) / self.data.batches_per_epoch,
                         train_loss=float(np.mean(losses)),
-                        seconds_per_step=(time.time() - since) / len(losses),
+                        seconds_per_step=(clock() - since) / len(losses),
                         **self.validate(),
                     )
-                    losses, since = [], time.time()
+                    losses, since = [], clock()
                 if last or (step + 1) % config.checkpoint_every == 0:
                     self._manager.save(step + 1, args=ocp.args.StandardSave(self.state))
         self._manager.wait_until_finished()

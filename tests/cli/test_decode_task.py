@@ -224,7 +224,7 @@ def test_the_gin_files_need_only_what_a_user_alone_knows(
         test |= known | {"PAIR": str(pair_folder), "PREFIX": PREFIX}
         known = {"TSV": tsv}  # the demo pair's vocabulary is the default
     else:
-        files = [f"configs/tasks/{config}.gin", "configs/runs/pair.gin"]
+        files = [f"configs/tasks/{config}.gin", "configs/base/t5_pair.gin"]
         for side in ("target", "drafter"):
             known[f"{side.upper()}_CHECKPOINT"] = str(pair_folder / side)
             test[f"{side.upper()}_CONFIG"] = None

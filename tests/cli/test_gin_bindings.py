@@ -2,8 +2,8 @@
 
 import pytest
 
-from specdec_jax.cli import gin_bindings
-from specdec_jax.cli.gin_bindings import rewrite_gin_args
+from specdec_jax.cli import program
+from specdec_jax.cli.program import rewrite_gin_args
 from specdec_jax.errors import SettingsError
 
 
@@ -35,13 +35,13 @@ def test_a_binding_without_a_value_is_named():
 
 
 def test_a_program_that_is_interrupted_says_so_in_one_line(monkeypatch, capsys):
-    def main(argv):
+    def main(words):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        gin_bindings.app, "run", lambda guarded, flags_parser: guarded(["program"])
+        program.app, "run", lambda checked, flags_parser: checked(["program"])
     )
     with pytest.raises(SystemExit) as stopped:
-        gin_bindings.run_program(main)
+        program.run_program(main)
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "stopped; what is on record stays\n"

@@ -37,7 +37,7 @@ TABLE_2 = {
         1: {"small": (5, 0.53, 2.3), "base": (3, 0.55, 2.2), "large": (3, 0.56, 1.7)},
     },
 }
-LINES = [
+ROWS = [
     (task, temperature, size)
     for task, temperatures in TABLE_2.items()
     for temperature, sizes in temperatures.items()
@@ -48,6 +48,7 @@ USERS = {
     "CHECKPOINT",
     "DATA",
     "DRAFTER_CHECKPOINT",
+    "MODEL_CONFIG",
     "RUN",
     "TARGET",
     "TARGET_CHECKPOINT",
@@ -55,12 +56,7 @@ USERS = {
     "VOCABULARY",
 }
 # Files that are nothing without the run that includes them.
-PARTS = {
-    ROOT / "configs" / "runs" / "decode_pair.gin",
-    ROOT / "configs" / "runs" / "pair.gin",
-    ROOT / "configs" / "train" / "finetune.gin",
-    ROOT / "configs" / "train" / "lm1b.gin",
-}
+PARTS = set((ROOT / "configs" / "base").glob("*.gin"))
 GIVEN = {"TARGET_CHECKPOINT": "a", "DRAFTER_CHECKPOINT": "b", "VOCABULARY": "c"}
 
 
@@ -68,7 +64,10 @@ def parse(file, **macros):
     gin_bindings.register()
     gin_bindings.register_training()
     gin.add_config_file_search_path(str(ROOT))
-    bindings = [f"{name} = {value!r}" for name, value in macros.items()]
+    bindings = [
+        f"{name} = {value if value.startswith('@') else repr(value)}"
+        for name, value in macros.items()
+    ]
     gin.parse_config_files_and_bindings([str(file)], bindings)
 
 
@@ -107,8 +106,8 @@ def load_model_abstractly(monkeypatch):
     return asked
 
 
-@pytest.mark.parametrize(("task", "temperature", "size"), LINES)
-def test_a_line_of_table_2_traces_the_whole_loop_of_its_pair(
+@pytest.mark.parametrize(("task", "temperature", "size"), ROWS)
+def test_a_row_of_table_2_traces_the_whole_loop_of_its_pair(
     load_model_abstractly, task, temperature, size
 ):
     gamma, alpha, speedup = TABLE_2[task][temperature][size]
@@ -193,7 +192,7 @@ def test_lm1b_traces_the_whole_loop_of_the_papers_gpts(
 
 @pytest.mark.parametrize(("size", "width"), [("97m", 768), ("6m", 256)])
 def test_a_training_on_lm1b_binds_its_model_and_whole_sentences(size, width):
-    parse(ROOT / "configs" / "runs" / f"train_lm1b_{size}.gin", RUN="b", VOCABULARY="c")
+    parse(ROOT / "configs" / "train" / f"lm1b_{size}.gin", RUN="b", VOCABULARY="c")
     model = copy.deepcopy(gin.query_parameter("train_language_model.model"))
     assert model.emb_dim == width
     assert copy.deepcopy(gin.query_parameter("lm1b.prompt_length")) == 0
@@ -204,8 +203,11 @@ def test_a_training_on_lm1b_binds_its_model_and_whole_sentences(size, width):
 @pytest.mark.parametrize("size", WIDTHS)
 @pytest.mark.parametrize("task", TABLE_2)
 def test_a_fine_tuning_run_binds_its_model(task, size):
-    file = ROOT / "configs" / "runs" / f"finetune_{task}_{size}.gin"
-    parse(file, CHECKPOINT="a", RUN="b", VOCABULARY="c")
+    file = ROOT / "configs" / "train" / f"finetune_{task}.gin"
+    model = f"@t5_1_1/{size}/T5Config()"
+    parse(file, CHECKPOINT="a", RUN="b", VOCABULARY="c", MODEL_CONFIG=model)
+    header = file.read_text().split("\n\n")[0]
+    assert f'--gin.MODEL_CONFIG="{model}"' in header
     # gin makes what a reference stands for when it copies the reference.
     model = copy.deepcopy(gin.query_parameter("finetune.model"))
     assert model.emb_dim == WIDTHS[size]

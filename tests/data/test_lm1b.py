@@ -11,7 +11,7 @@ from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.generation import generate
-from specdec_jax.training.language import WholeTexts
+from specdec_jax.training.language import WholeSequences
 from tests.task_data import write_lm1b
 from tests.tiny_pairs import SENTENCES
 
@@ -50,7 +50,7 @@ def test_without_a_prompt_rows_are_whole_and_long_ones_truncated(data_dir, vocab
 
 def test_whole_texts_make_batches_that_learn_prompts_too(data_dir, vocabulary):
     pairs = lm1b(vocabulary, 5, data_dir=data_dir).training_pairs("train")
-    texts = WholeTexts(pairs)
+    texts = WholeSequences(pairs)
     expected = [([], source + target) for source, target in pairs]
     assert list(texts) == texts[:] == expected
     assert texts[-1] == expected[-1] and texts[1:3] == expected[1:3]

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import rich
+import rich.progress
 
 from specdec_jax.runtime import progress
 from specdec_jax.runtime.progress import progress_bar
@@ -44,6 +45,34 @@ def test_a_log_has_lines_and_not_too_many(monkeypatch, lines_at_once, capsys):
     monkeypatch.setattr(progress, "LINES_APART", 1000.0)
     work(100)
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_says_what_is_left_though_rich_rounds_it_to_an_integer(
+    monkeypatch, lines_at_once, capsys
+):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setattr(rich.progress.Task, "time_remaining", 90)
+    work(1)
+    assert "1 of 1, 1.5 min left" in capsys.readouterr().err
+
+
+def test_what_is_tracked_has_its_lines_in_a_log(monkeypatch, lines_at_once, capsys):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    with progress_bar("bars") as bar:
+        assert list(bar.track("abc", description="")) == ["a", "b", "c"]
+    told = capsys.readouterr().err.splitlines()
+    assert [line[:12] for line in told] == [f"bars: {i} of 3" for i in (1, 2, 3)]
+
+
+def test_a_stopped_clock_stands_still_and_goes_on_from_there(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    clock = progress.Clock()
+    with clock.stopped():
+        now[0] += 50
+        assert clock() == 100
+    now[0] += 1
+    assert clock() == 101
 
 
 def test_a_notebook_has_neither(monkeypatch, lines_at_once, capsys):

@@ -392,11 +392,12 @@ def test_arguments_reach_the_program_as_they_were_given(launch):
     assert "--multihost" in shown
 
 
-def test_a_benchmark_is_not_of_many_hosts(launch):
+def test_a_benchmark_runs_on_one_worker(launch):
     launch.remote("{}\n")
     assert launch(*RUN, "--program=benchmark", "--steps=run").returncode == 0
     (command,) = launch.commands()
     assert "run benchmark records/vm.jsonl" in command and "--multihost" not in command
+    assert "--worker=0" in launch.asked()[0]
 
 
 @pytest.mark.parametrize(
@@ -411,7 +412,11 @@ def test_a_benchmark_is_not_of_many_hosts(launch):
         ((*RUN, "--out=/tmp/a.jsonl"), PLACE, "--out must be inside the checkout"),
         ((*RUN, "--out=a.txt"), PLACE, "--out must end in .jsonl"),
         ((*RUN, "--program=train"), PLACE, "--program must be decode or benchmark"),
-        ((*RUN, "--restarts=x"), PLACE, "--restarts and --fetch_every must be whole"),
+        (
+            (*RUN, "--restarts=x"),
+            PLACE,
+            "--restarts and --fetch_every must be integers",
+        ),
         ((*RUN, "--nonsense"), PLACE, "unknown flag --nonsense"),
     ],
 )

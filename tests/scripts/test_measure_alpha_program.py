@@ -1,23 +1,14 @@
 """The program as users run it: in a process of its own."""
 
-import subprocess
-import sys
-from pathlib import Path
+import pytest
 
 from specdec_jax.experiments.kinds import Alpha
 from specdec_jax.experiments.record_file import RecordFile
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.scripts.test_decode_program import run
 
 
 def measure(*args):
-    return subprocess.run(
-        [sys.executable, "scripts/measure_alpha.py", *map(str, args)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return run("measure_alpha", *args)
 
 
 def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
@@ -26,8 +17,8 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
         f"--gin.PAIR={pair_folder}",
         "--gin.load_pair.drafter=repeat_last",
         "--gin.AlphaConfig.tokens=20",
-        "--gin.AlphaConfig.temperatures=(1.0,)",
-        "--gin.AlphaConfig.max_new_tokens=6",
+        "--gin.TEMPERATURE=1.0",
+        "--gin.MAX_NEW_TOKENS=6",
         "--limit=2",
         f"--out={out}",
     )
@@ -53,7 +44,12 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
     assert (tmp_path / "alpha.gin").read_text() == before
 
 
-def test_a_missing_file_name_is_one_clear_line():
-    done = measure()
+@pytest.mark.parametrize("program", ["measure_alpha", "benchmark", "benchmark_peers"])
+def test_nothing_is_measured_without_a_file_for_it(program):
+    done = run(program)
     assert done.returncode == 1
-    assert done.stderr.strip() == "error: --out is missing"
+    assert done.stderr.startswith("error: --out is missing")
+    assert len(done.stderr.splitlines()) == 1
+    done = run(program, "--limit=0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: flag --limit=0: 0 is not a positive integer\n"

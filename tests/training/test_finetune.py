@@ -53,7 +53,8 @@ def test_without_a_step_of_any_size_the_checkpoint_comes_out_again(
         total_steps=1,
         optimizer=dataclasses.replace(CONFIG.optimizer, learning_rate=0.0),
     )
-    jobs.finetune(str(tmp_path / "run"), str(start), task, still, max_new_tokens=8)
+    run = str(tmp_path / "run")
+    jobs.finetune(run, str(start), task, still, max_new_tokens=8).run()
     before, after = flat(start), flat(tmp_path / "run" / "model")
     for name, array in before.items():
         rounded = np.asarray(array.astype(jnp.bfloat16), np.float32)
@@ -64,7 +65,7 @@ def test_it_learns_scores_and_goes_on_where_it_was_stopped(task, pair_folder, tm
     folder, start = tmp_path / "run", str(pair_folder / "target")
 
     def tune(config):
-        jobs.finetune(str(folder), start, task, config, max_new_tokens=8)
+        jobs.finetune(str(folder), start, task, config, max_new_tokens=8).run()
         lines = (folder / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
 

@@ -44,10 +44,13 @@ def trained(tmp_path_factory):
     text = jobs.ParallelText(str(folder), "train.en", "train.de", "val.en", "val.de")
     target = tiny_config(32, 1, dropout_rate=0.0)
     drafter = tiny_config(16, 1, dropout_rate=0.0)
-    jobs.train_target(str(folder / "target"), text, target, CONFIG)
-    jobs.distill_drafter(
+    jobs.train_target(str(folder / "target"), text, target, CONFIG).run()
+    job = jobs.distill_drafter(
         str(folder / "drafter"), text, str(folder / "target/model"), drafter, CONFIG
     )
+    assert not job.is_done
+    assert job.run() == folder / "drafter/model"
+    assert job.is_done
     return folder
 
 

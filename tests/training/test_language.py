@@ -44,9 +44,11 @@ def text(tmp_path_factory):
 def trained(text, tmp_path_factory):
     """A target, and a drafter with its tokenizer."""
     folder = tmp_path_factory.mktemp("trained")
-    train_language_model(str(folder / "target"), text, TARGET, CONFIG)
+    train_language_model(str(folder / "target"), text, TARGET, CONFIG).run()
     tokenizer = str(folder / "target" / "spiece.model")
-    train_language_model(str(folder / "drafter"), text, DRAFTER, CONFIG, tokenizer)
+    train_language_model(
+        str(folder / "drafter"), text, DRAFTER, CONFIG, tokenizer
+    ).run()
     return folder
 
 

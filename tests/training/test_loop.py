@@ -1,4 +1,7 @@
+import contextlib
 import json
+import time
+import types
 
 import jax
 import numpy as np
@@ -7,6 +10,8 @@ import pytest
 from specdec_jax.data.tokenizer import T5_IDS
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.t5 import T5
+from specdec_jax.runtime import progress
+from specdec_jax.training import loop
 from specdec_jax.training.loop import TrainConfig, Trainer
 from specdec_jax.training.objectives import References
 from specdec_jax.training.optimizers import OptimizerConfig
@@ -77,6 +82,33 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     again = trainer(tmp_path).run()
     jax.tree.map(np.testing.assert_array_equal, again, first)
     assert [m["step"] for m in metrics(tmp_path)] == [2, 4, 6, 8]
+
+
+def test_compiling_is_said_and_is_not_in_the_seconds_per_step(tmp_path, monkeypatch):
+    said = []
+    bar = types.SimpleNamespace(
+        add_task=lambda *args, **kwargs: 0,
+        update=lambda task, **changes: said.append(changes["description"]),
+    )
+    monkeypatch.setattr(
+        loop, "progress_bar", lambda *args, **kwargs: contextlib.nullcontext(bar)
+    )
+    run = trainer(tmp_path)
+    step, calls = run._step, []
+
+    def first_takes_an_hour(*args):
+        clock_was = time.monotonic()
+        if not calls:
+            monkeypatch.setattr(progress.time, "monotonic", lambda: clock_was + 3600)
+        calls.append(1)
+        return step(*args)
+
+    run._step = first_takes_an_hour
+    run.run()
+    assert said[0] == "compiling" and said.count("compiling") == 1  # one width
+    assert said[1].startswith("loss ")
+    line = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])
+    assert line["seconds_per_step"] < 1800
 
 
 def test_training_lowers_the_loss_and_the_average_follows(tmp_path):

@@ -38,7 +38,7 @@ class AOTRun:
 
     Attributes:
       target, drafter: their sizes.
-      settings: gamma and max_new_tokens are used, one for all rows.
+      settings: gamma, max_new_tokens and the rule are used, one for all rows.
       batch_size: rows decoded together.
       inputs_length: tokens of an input.
       mesh, shard_drafter: as in `load_pair`.
@@ -68,6 +68,7 @@ class AOTRun:
             source=self.inputs_length,
             mesh=self.mesh,
             shard_drafter=self.shard_drafter,
+            rule=self.settings.verification_rule,
         )
 
     def __call__(

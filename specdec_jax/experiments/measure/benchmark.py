@@ -39,6 +39,7 @@ class BenchmarkConfig:
     Attributes:
       gammas: block sizes; each is a program of its own.
       temperatures: of both sides; traced.
+      rule: how drafts are verified: a name of `sampling.RULES`.
       leniences: of appendix A.5; traced. Below 1 the output is not the target's own.
       repeats: rounds over all inputs. Every round times every program on every input
         before the next round begins.
@@ -49,6 +50,7 @@ class BenchmarkConfig:
 
     gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
     temperatures: tuple[float, ...] = (0.0, 1.0)
+    rule: str = "token"
     leniences: tuple[float, ...] = (1.0,)
     repeats: int = 3
     max_new_tokens: int = 64
@@ -60,7 +62,7 @@ class BenchmarkConfig:
         check_seed(self.seed)
         check_seed(self.seed + self.repeats)  # the last round's
         for temperature in self.temperatures:
-            DecodeSettings(temperature=temperature)
+            DecodeSettings(temperature=temperature, rule=self.rule)
         for lenience in self.leniences:
             DecodeSettings(lenience=lenience)
 
@@ -111,7 +113,8 @@ def _benchmark(pair, inputs, config, records) -> Iterator[Benchmark]:
         chances = _score_baseline(pair, inputs, temperature, runs[BASELINE], config)
         for gamma, lenience in wanted:
             measured = _compared(runs[BASELINE], runs[gamma, lenience], gamma, costs)
-            if lenience == 1:  # else outputs are not the baseline's
+            # With lenience outputs are not the baseline's; the betas are of one rule.
+            if lenience == 1 and config.rule == "token":
                 measured |= _predicted_from_betas(
                     chances, gamma, CostModel.from_costs(costs)
                 )
@@ -170,6 +173,7 @@ def _measure(
                     gamma=gamma,
                     temperature=temperature,
                     lenience=lenience,
+                    rule=config.rule,
                     max_new_tokens=config.max_new_tokens,
                 )
                 job = prepare_tokens(

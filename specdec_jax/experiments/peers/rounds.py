@@ -75,11 +75,11 @@ class PeersConfig:
         Raises:
           SettingsError: a peer could not do the same.
         """
-        plain = {"top_k": 0, "top_p": 1.0, "lenience": 1.0}
+        plain = {"top_k": 0, "top_p": 1.0, "lenience": 1.0, "rule": "token"}
         for name, value in plain.items():
             if getattr(settings, name) != value:
                 raise SettingsError(
-                    f"{name} must be {value:g} here: not all peers have it"
+                    f"{name} must be {value} here: not all peers have it"
                 )
         for name in ("gamma", "temperature", "max_new_tokens"):
             others[name] = getattr(settings, name)

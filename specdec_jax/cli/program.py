@@ -1,0 +1,84 @@
+"""How a program of `scripts/` runs: its command line, and its errors in one line."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import gin
+from absl import app, flags, logging
+
+from specdec_jax.errors import SettingsError, SpecdecError
+
+INTERRUPTED = 130  # the exit code of a program that Ctrl-C ends: 128 + SIGINT
+
+
+def run_program(main: Callable[[list[str]], None], takes_words: bool = False) -> None:
+    """Runs a script's main function.
+
+    Bad flags and bad input become one line on stderr and exit code 1; Ctrl-C becomes
+    one line and exit code 130.
+
+    Args:
+      main: takes the words of the command line that belong to no flag.
+      takes_words: False if there may be none, which would otherwise pass unheard.
+    """
+    logging.set_verbosity(logging.WARNING)  # jax logs every backend that it lacks
+
+    def checked(argv: list[str]) -> None:
+        words = argv[1:]
+        if words and not takes_words:
+            raise SettingsError(
+                f"{words[0]!r} belongs to no flag: write --FLAG={words[0]!r} "
+                "(--helpshort lists the flags)"
+            )
+        main(words)
+
+    try:
+        app.run(checked, flags_parser=_parse_flags)
+    except KeyboardInterrupt:
+        print("stopped; what is on record stays", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+    except SpecdecError as error:
+        # gin adds lines on where it was called from; the first says what is wrong.
+        message = str(error).partition("\n  In call to configurable")[0]
+        raise SystemExit(f"error: {message}") from error
+
+
+def rewrite_gin_args(argv: Sequence[str]) -> list[str]:
+    """T5X's `--gin.NAME=VALUE` as the flag that absl knows.
+
+    Strings may come without quotes: a value that gin cannot read is taken as a string.
+    """
+    rewritten = []
+    for arg in argv:
+        if not arg.startswith("--gin."):
+            rewritten.append(arg)
+            continue
+        name, equals, value = arg.removeprefix("--gin.").partition("=")
+        if not equals:
+            raise SettingsError(f"{arg}: write --gin.NAME=VALUE")
+        rewritten.append(f"--gin_bindings={name} = {_quoted(value)}")
+    return rewritten
+
+
+def _quoted(value: str) -> str:
+    if value.startswith(("@", "%")):  # of names that gin does not know yet
+        return value
+    try:
+        gin.config.parse_value(value)
+    except (ValueError, SyntaxError):
+        return repr(value)
+    return value
+
+
+def _parse_flags(argv: Sequence[str]) -> list[str]:
+    try:
+        return flags.FLAGS(rewrite_gin_args(argv))
+    except flags.UnrecognizedFlagError as error:
+        if error.flagname == "gin_bindings":
+            raise SettingsError("this program has flags only, no --gin.NAME") from error
+        raise SettingsError(
+            f"{error} (--helpshort lists the flags; a macro or parameter of gin is "
+            "given as --gin.NAME=VALUE)"
+        ) from error
+    except flags.Error as error:
+        raise SettingsError(" ".join(str(error).split())) from error
