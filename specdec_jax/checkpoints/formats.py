@@ -1,4 +1,4 @@
-"""One entry for all checkpoint formats: which one a folder is of, by looking."""
+"""One entry for all checkpoint formats; the folder's files tell which one it is."""
 
 import dataclasses
 import os

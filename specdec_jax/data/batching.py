@@ -46,8 +46,8 @@ def bucketed(length: int, multiple: int) -> int:
 
 
 def lengths_mask(rows: Sequence[Sequence[int]], length: int, batch: int) -> np.ndarray:
-    """True where `pad` put a row's own ids; padding rows keep one place, as attention
-    needs something to see."""
+    """True where `pad` put a row's own ids; padding rows keep one position, as
+    attention needs something to attend to."""
     lengths = np.array([len(row) for row in rows] + [1] * (batch - len(rows)))
     return np.arange(length)[None, :] < lengths[:, None]
 
@@ -78,8 +78,8 @@ def seq2seq_batch(
 class BucketedPairs:
     """Pairs grouped by length, in batches of few shapes.
 
-    The order depends on the seed and the epoch alone, so that a resumed run goes on
-    exactly where the first one stopped: batch i of the whole training is
+    The order depends on the seed and the epoch alone, so that a resumed run
+    continues exactly where the first one stopped: batch i of the whole training is
     `batch(i)`, whatever was asked for before.
 
     Attributes:

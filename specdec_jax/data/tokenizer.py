@@ -89,10 +89,10 @@ class Tokenizer:
         return self._pieces.get_piece_size() + self.extra_ids
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, ended by EOS.
+        """Ids of a string, ended by EOS.
 
         Raises:
-          DataError: the text holds bytes that are not UTF-8, as Python hands them on
+          DataError: it holds bytes that are not UTF-8, as Python hands them on
             from a command line.
         """
         try:
@@ -102,7 +102,7 @@ class Tokenizer:
         return [*self._pieces.encode(text), self.eos_id]
 
     def decode(self, tokens: Iterable[int | np.integer]) -> str:
-        """The text of ids, up to the first EOS; ids without a piece are left out."""
+        """The string of ids, up to the first EOS; ids without a piece are left out."""
         kept = []
         for token in map(int, tokens):
             if token == self.eos_id:

@@ -87,7 +87,7 @@ def test_what_is_written_here_is_what_transformers_wrote(case, tmp_path):
         assert ours[name] == given[name]
 
 
-def test_a_bias_of_each_layer_has_no_place(tmp_path):
+def test_a_bias_of_each_layer_is_refused(tmp_path):
     checkpoint = huggingface.open_folder(GOLDEN / "v1_1")
     config = dataclasses.replace(checkpoint.config, shared_relative_bias=False)
     with pytest.raises(CheckpointError, match="bias of each layer"):
@@ -248,7 +248,7 @@ def test_an_mt5_with_tied_logits_says_whether_they_are_scaled(folder):
     assert huggingface.open_folder(folder).config.logits_via_embedding
 
 
-def test_activations_without_a_name_have_no_place(tmp_path):
+def test_activations_without_a_name_are_refused(tmp_path):
     checkpoint = huggingface.open_folder(GOLDEN / "v1_1")
     config = dataclasses.replace(checkpoint.config, mlp_activations=("relu", "linear"))
     with pytest.raises(CheckpointError, match="relu.*no Hugging Face format"):

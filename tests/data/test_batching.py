@@ -31,14 +31,14 @@ def test_a_batch_starts_and_is_filled_with_the_ids_that_it_is_given():
     assert batch.weights.tolist() == [[1, 1, 1, 0], [0, 0, 0, 0]]
 
 
-def test_padding_rows_keep_one_place_to_attend_to():
+def test_padding_rows_keep_one_position_to_attend_to():
     assert batching.lengths_mask([[4, 4]], length=3, batch=2).tolist() == [
         [True, True, False],
         [True, False, False],
     ]
 
 
-def test_every_epoch_deals_every_pair_once_in_another_order():
+def test_every_epoch_has_every_pair_once_in_another_order():
     pairs = [([2, i], [3, i]) for i in range(10, 40)] + [
         ([4] * 9, [i] * 9) for i in (7, 8)
     ]

@@ -26,7 +26,7 @@ def vocabulary(gpt_pair):
     return str(gpt_pair.tokenizer.path)
 
 
-def test_rows_are_cut_after_their_first_tokens(data_dir, vocabulary):
+def test_rows_are_split_after_their_first_tokens(data_dir, vocabulary):
     task, tokenizer = lm1b(vocabulary, 5, data_dir=data_dir), Tokenizer(vocabulary)
     examples = task.examples("test")
     found = {tuple(e.inputs + e.targets) for e in examples}
@@ -38,7 +38,7 @@ def test_rows_are_cut_after_their_first_tokens(data_dir, vocabulary):
     assert task.examples("test", limit=2) == examples[:2]
 
 
-def test_without_a_prompt_rows_are_whole_and_long_ones_are_cut(data_dir, vocabulary):
+def test_without_a_prompt_rows_are_whole_and_long_ones_truncated(data_dir, vocabulary):
     whole = lm1b(vocabulary, 0, data_dir=data_dir).examples("train")
     assert {tuple(e.inputs) for e in whole} == {()}
     assert {e.source for e in whole} == {""}
@@ -62,7 +62,7 @@ def test_whole_texts_make_batches_that_learn_prompts_too(data_dir, vocabulary):
     )
 
 
-def test_a_split_is_gone_on_from_and_recorded_without_scores(
+def test_a_split_is_continued_and_recorded_without_scores(
     data_dir, gpt_pair, vocabulary, tmp_path
 ):
     settings = DecodeSettings(gamma=2, temperature=1.0, max_new_tokens=12)

@@ -47,7 +47,7 @@ def test_a_tfds_split_becomes_ids_that_are_the_tokenizers_own(
         assert example.targets == tokenizer.encode(example.target)
 
 
-def test_long_rows_are_cut_to_the_lengths_and_still_end(data_dir, vocabulary):
+def test_long_rows_are_truncated_and_still_end_with_eos(data_dir, vocabulary):
     whole = tasks.wmt14_ende(vocabulary, data_dir=data_dir).examples("test")
     cut = tasks.wmt14_ende(vocabulary, 20, 5, data_dir=data_dir).examples("test")
     for a, b in zip(whole, cut, strict=True):

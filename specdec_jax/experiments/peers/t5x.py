@@ -21,7 +21,7 @@ from specdec_jax.experiments.peers.catalogue import versions
 from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Task
 from specdec_jax.experiments.peers.shared_weights import unpadded
 from specdec_jax.experiments.peers.threads import available_cores
-from specdec_jax.job import INPUT_BUCKET
+from specdec_jax.models import inputs
 from specdec_jax.models.t5 import T5Config
 
 BUCKETS, DISTANCE = 32, 128  # of relative positions; T5X has no other
@@ -49,7 +49,7 @@ class T5X:
         self.settings = {"topk": 0, "topp": 0.0, "threads": available_cores()}
 
     def decode(self, tokens: Sequence[int], seed: int) -> Decoded:
-        width = batching.bucketed(len(tokens), INPUT_BUCKET)
+        width = batching.bucketed(len(tokens), inputs.BUCKET)
         given = (
             jnp.asarray(batching.pad([tokens], width, self._ids.pad_id)),
             jax.random.PRNGKey(seed),  # T5X splits keys of the old kind
