@@ -235,7 +235,7 @@ class GPT(nn.Module):
     ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T K D"] | None, Past]:
         """Scores T tokens put at each row's own length.
 
-        Draft tokens past `max_length` are scored as if they stood at the last position;
+        Draft tokens past `max_length` are scored as if at the last position;
         callers see to it that none of them is kept.
 
         Returns:

@@ -74,11 +74,11 @@ class Decode:
             self._side(self.drafter, self.shard_drafter, padded),
         )
 
-    def _side(self, config: ModelConfig, cut: bool, padded: int) -> "Side":
+    def _side(self, config: ModelConfig, sharded: bool, padded: int) -> "Side":
         config = dataclasses.replace(config, dtype=self.dtype, packed=True)
         model, layout = language_model(config), None
         if self.partition is not None:
-            layout = layout_of(config, self.partition.mesh, cut)
+            layout = layout_of(config, self.partition.mesh, sharded)
             model = partitioned(model, layout)
         flat = {}
         for name, shape in packed_shapes(config).items():

@@ -39,7 +39,7 @@ def choose_mesh(
       devices: of this process if not given; a mesh takes the first that it needs.
 
     Raises:
-      SettingsError: the shape is no two whole numbers, or needs more devices.
+      SettingsError: the shape is no two integers, or needs more devices.
     """
     devices = jax.local_devices() if devices is None else list(devices)
     if shape is None or (shape == "auto" and len(devices) == 1):

@@ -1,7 +1,7 @@
 """Which logical axis lies on which axis of the mesh, in T5X's style, and by name.
 
-A network's weights are cut as in Megatron: the products into heads, feed-forward and
-logits by columns, the products out of them by rows. So a layer's own arrays never
+A network's weights are sharded as in Megatron: the products into heads, feed-forward
+and logits by columns, the products out of them by rows. So a layer's own arrays never
 leave their device, and one sum over `model` follows each of the three products by rows
 of a decoder layer.
 """
@@ -21,7 +21,7 @@ from specdec_jax.models.config import ModelConfig
 from specdec_jax.partitioning.mesh import DATA, MODEL, axis_size
 from specdec_jax.typing import Array
 
-# Logical axis -> axis of the mesh; None is not cut.
+# Logical axis -> axis of the mesh; None is replicated.
 REPLICATED: Mapping[str, str | None] = {
     "batch": DATA,
     "length": None,
@@ -37,7 +37,7 @@ REPLICATED: Mapping[str, str | None] = {
     "group": None,
     "buckets": None,
 }
-CUT = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
+SHARDED = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,25 +69,25 @@ class Layout:
 
 
 def layout_of(
-    config: ModelConfig, mesh: Mesh | AbstractMesh, cut: bool = True
+    config: ModelConfig, mesh: Mesh | AbstractMesh, sharded: bool = True
 ) -> Layout:
     """The layout of a network on a mesh.
 
-    What `model` does not divide is held whole by every device: 6 heads on 4 devices
-    leave attention uncut, while the feed-forward and the logits are cut.
+    What `model` does not divide is replicated: 6 heads on 4 devices
+    leave attention replicated, and the feed-forward and the logits sharded.
 
     Args:
       config: the sizes.
       mesh: the devices.
-      cut: False for a network that every device along `model` holds whole, and runs
+      sharded: False for a network that every device along `model` holds, and runs
         without a word to the others.
 
     Raises:
       SettingsError: `model` divides none of the sizes, so it would not help at all.
     """
     rules = dict(REPLICATED)
-    if cut:
-        rules |= CUT
+    if sharded:
+        rules |= SHARDED
         if config.logits_via_embedding:  # the lookup is also the logits' kernel
             rules["lookup"] = MODEL
         _leave_whole(rules, config, axis_size(mesh, MODEL))
@@ -95,7 +95,7 @@ def layout_of(
 
 
 def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) -> None:
-    """Takes back the rules of sizes that cannot be cut into so many parts."""
+    """Takes back the rules of sizes that cannot be split into so many parts."""
     sizes = {
         ("heads", "joined_kv"): ("num_heads", config.num_heads),
         ("mlp",): ("mlp_dim", config.mlp_dim),
@@ -110,7 +110,7 @@ def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) 
         )
     if odd:
         logging.warning(
-            "%d devices on the model axis do not divide %s: all hold it whole",
+            "%d devices on the model axis do not divide %s: it is replicated",
             parts,
             words,
         )

@@ -27,9 +27,9 @@ ATTENTION = "decoder/layers_0/encoder_decoder_attention"
 MLP = "encoder/layers_0/mlp"
 
 
-def specs(config, cut=True):
+def specs(config, sharded=True):
     """The spec of every parameter, packed and not."""
-    layout = layout_of(config, MESH, cut)
+    layout = layout_of(config, MESH, sharded)
     shapes = parameter_shapes(config)
     packed = {
         name: (*shapes[parts[0]][:-1], len(parts), shapes[parts[0]][-1])
@@ -85,7 +85,7 @@ def test_a_model_that_is_not_cut_is_whole_on_every_device():
         spec == PartitionSpec(*[None] * len(spec))
         for spec in specs(V1_1, False).values()
     )
-    layout = layout_of(V1_1, MESH, cut=False)
+    layout = layout_of(V1_1, MESH, sharded=False)
     assert layout.sharding("batch", "heads").spec == PartitionSpec("data", None)
 
 

@@ -73,7 +73,7 @@ class DecodedRow(_Decoded):
     """An output of `scripts/decode.py` for a row of a task.
 
     Attributes:
-      task, split, lengths: the rows, and to how many tokens they were cut.
+      task, split, lengths: the rows, and to how many tokens they were truncated.
       reference: what the output is scored against.
     """
 

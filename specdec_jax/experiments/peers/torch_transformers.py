@@ -11,27 +11,27 @@ from specdec_jax.experiments.peers.catalogue import versions
 from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Task
 from specdec_jax.typing import Any
 
-GUESSES = (None, "assistant", "assistant_default", "lookup")
+DRAFTS = (None, "assistant", "assistant_default", "lookup")
 
 
 class TorchTransformers:
     """`T5ForConditionalGeneration.generate`, eager, float32, with its own cache."""
 
-    def __init__(self, task: Task, guesses: str | None = None):
+    def __init__(self, task: Task, drafts: str | None = None):
         """Loads the weights.
 
         Args:
           task: what to do.
-          guesses: where guesses come from. None is plain decoding; "assistant" the
-            drafter, gamma guesses a block; "assistant_default" the drafter, with as
-            many guesses as the library settles on by itself; "lookup" the prompt,
-            gamma guesses.
+          drafts: where draft tokens come from. None is plain decoding; "assistant" the
+            drafter, gamma of them a block; "assistant_default" the drafter, with as
+            many as the library settles on by itself; "lookup" the prompt, gamma of
+            them.
 
         Raises:
           PeerAbsent: the assistant would have to be a network, and is none.
         """
-        if guesses not in GUESSES:
-            raise ValueError(f"guesses must be one of {GUESSES}, not {guesses!r}")
+        if drafts not in DRAFTS:
+            raise ValueError(f"drafts must be one of {DRAFTS}, not {drafts!r}")
         if task.threads is not None:
             torch.set_num_threads(task.threads)
         self._device = "cuda" if task.platform == "gpu" else "cpu"
@@ -41,20 +41,20 @@ class TorchTransformers:
         self._model.get_decoder().register_forward_pre_hook(self._count)
         self._ids = Tokenizer(task.tokenizer).special_ids
         options = _sampling(task, self._ids)
-        if guesses == "lookup":
+        if drafts == "lookup":
             options["prompt_lookup_num_tokens"] = task.gamma
         self.settings = {
             **options,
-            "guesses": guesses,
+            "drafts": drafts,
             "device": self._device,
             "threads": torch.get_num_threads(),
         }
-        if guesses in ("assistant", "assistant_default"):
+        if drafts in ("assistant", "assistant_default"):
             if drafter is None:
                 raise PeerAbsent(f"an assistant is a network, not {task.drafter!r}")
             assistant = self._load(drafter)
             config = assistant.generation_config
-            if guesses == "assistant":
+            if drafts == "assistant":
                 config.num_assistant_tokens = task.gamma
                 config.num_assistant_tokens_schedule = "constant"
                 config.assistant_confidence_threshold = 0.0
