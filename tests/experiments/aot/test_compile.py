@@ -108,7 +108,7 @@ def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
     found = Evidence.read([folder]).of("roofline", topology="v5e", chips=4)
     assert {one["run"] for one in found} == set(lines)
     assert len(lines) == 12
-    for line in paper.LINES:
+    for line in paper.ROWS:
         ours = lines[line.run]
         far = abs(ours["predicted_speedup"] / line.measured - 1) > 0.15
         assert bool(ours["why"]) == far
