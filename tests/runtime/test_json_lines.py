@@ -14,7 +14,7 @@ def test_records_come_back_in_order_and_survive_reopening(tmp_path):
     assert list(JsonLinesFile(path)) == [{"text": "Mädchen\u2028", "n": 1}, {"n": 2}]
 
 
-def test_a_line_that_a_kill_left_unfinished_is_dropped_and_later_ones_are_whole(
+def test_an_unfinished_last_line_is_dropped_and_later_ones_are_whole(
     tmp_path,
 ):
     path = tmp_path / "records.jsonl"
