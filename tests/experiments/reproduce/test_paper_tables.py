@@ -152,13 +152,15 @@ def test_alphas_of_the_pairs_at_hand_stand_below_the_papers(found):
     assert heads[2:] == [
         *("α, T 0 (paper)", "α, T 1 (paper)"),
         *("α, T 0 (measured)", "95% (measured)"),
-        *("α, T 1 (measured)", "95% (measured)", "tokens (measured)"),
+        *("α, T 1 (measured)", "95% (measured)"),
+        *("drafted (measured)", "inputs (measured)", "tokens (measured)"),
     ]
     interval = "0.58–0.64"
-    assert rows[5] == ["T5-XXL, EnDe", "T5-small", "0.75", "0.62", *["–"] * 5]
+    assert rows[5] == ["T5-XXL, EnDe", "T5-small", "0.75", "0.62", *["–"] * 7]
     assert rows[16:] == [
-        ["a_pair", "bigram, top-40", *["–"] * 4, "0.20", interval, "1000"],
-        ["a_pair", "neural", "–", "–", "0.75", interval, "0.61", interval, "1000"],
+        ["a_pair", "bigram, top-40", *["–"] * 4, "0.20", interval] + ["–", "–", "1000"],
+        ["a_pair", "neural", "–", "–", "0.75", interval, "0.61", interval]
+        + ["–", "–", "1000"],
     ]
 
 
@@ -201,12 +203,12 @@ def test_alpha_in_the_loop_stands_beside_alpha_without_decoding(tmp_path):
         records.benchmark(temperature=0.5),
     )
     table = alpha_tables.table_3(RecordSet.read([path]))[1]
-    start = ["a_pair", "neural", "1", "0.610", "0.580–0.640"]
+    start = ["a_pair", "neural", "1", "0.610", "0.580–0.640", "–"]
     assert table.cells()[1:] == [
-        [*start, "1", "0.650", "–", "no"],
-        [*start, "2", "0.650", "0.620–0.680", "yes"],
-        [*start, "3", "0.650", "0.630–0.670", "no"],
-        [*start, "5", "0.600", "–", "yes"],
+        [*start, "1", "0.650", "–", "–", "no"],
+        [*start, "2", "0.650", "0.620–0.680", "–", "yes"],
+        [*start, "3", "0.650", "0.630–0.670", "–", "no"],
+        [*start, "5", "0.600", "–", "–", "yes"],
     ]
     assert "benchmark.py" in table.sources[0].command
 
@@ -280,5 +282,21 @@ def test_lenience_of_a_pair_stands_beside_the_papers(found, tmp_path):
 def test_rejection_sampling_stands_beside_speculative(found):
     (table,) = alpha_tables.rejection(found)
     assert table.cells()[1:] == [
-        ["a_pair", "neural", "1", "0.61", "0.58–0.64", "0.02", "0.01–0.03", "1000"]
+        ["a_pair", "neural", "1", "0.61", "0.58–0.64", "0.02", "0.01–0.03"]
+        + ["–", "1000"]
     ]
+
+
+def test_few_inputs_and_few_draft_tokens_are_seen_beside_a_rate(tmp_path):
+    path = records.write(
+        tmp_path / "records.jsonl",
+        records.alpha(inputs=3, drafted_share=0.01, alpha=1.0),
+        records.benchmark(inputs=3, drafted_per_target_call=0.02, alpha=1.0),
+    )
+    found = RecordSet.read([path])
+    rates = alpha_tables.table_3(found)[0]
+    assert column(rates, "drafted", Kind.MEASURED)[-1] == "1%"
+    assert column(rates, "inputs", Kind.MEASURED)[-1] == "3"
+    speeds = paper_tables.table_2(found)[1]
+    assert column(speeds, "inputs", Kind.KEY) == ["3"]
+    assert column(speeds, "drafted per target call", Kind.MEASURED) == ["0.02"]
