@@ -85,7 +85,7 @@ def upgraded(values: dict[str, Any]) -> dict[str, Any]:
     if "rejection_alpha" in values:
         new = UNFILTERED | new
     if values.get("program") == "scripts/reproduce.py":
-        new.setdefault("command", REPRODUCE)
+        new["command"] = values.get("command") or REPRODUCE
     for key in COPYING:
         if isinstance(new.get(key), str):
             new[key] = new[key].replace("copying", "prompt_lookup")

@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform, no_type_check
+from typing import Annotated, Any, ClassVar, dataclass_transform, no_type_check
 
 import jax
 
@@ -116,7 +116,7 @@ class Record:
     @classmethod
     def from_json(
         cls, values: dict[str, Any], place: str, path: Path | None = None
-    ) -> Self:
+    ) -> "Record":
         """A record from the object that `to_json` gave.
 
         Args:

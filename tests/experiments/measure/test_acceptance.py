@@ -118,7 +118,7 @@ def test_betas_are_the_overlaps_after_each_prefix(name):
                     raw = reference.table_law(TABLE, add)(prefix)
                     near = raw[np.argmax(q)] >= lenience * raw.max()
                     expected = max(expected, float(near))
-                assert rates[row, t, k] == pytest.approx(expected, abs=1e-5)
+                assert betas[row, t, k] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
