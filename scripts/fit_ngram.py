@@ -14,7 +14,7 @@ from specdec_jax.checkpoints import ngram_file as ngram
 from specdec_jax.cli import gin_bindings
 from specdec_jax.cli.arguments import only_flags
 from specdec_jax.data.text import read_lines
-from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.training.fit_ngram import fit_ngram
 
 _TEXT = flags.DEFINE_string("text", None, "a text a line; needs --tokenizer.")
@@ -81,6 +81,7 @@ def main(argv):
         _sequences(tokenizer),
         vocab_size,
         _ORDER.value,
+        start_id=(tokenizer.special_ids if tokenizer else T5_IDS).start_id,
         min_count=_MIN_COUNT.value,
         max_successors=_MAX_SUCCESSORS.value,
     )

@@ -24,6 +24,7 @@ from specdec_jax.loading import ASSETS
 from specdec_jax.runtime import distributed
 from tests import toy_models as toys
 from tests.task_data import list_task
+from tests.tiny_pairs import tiny_config
 
 SETTINGS = sd.DecodeSettings(gamma=2, temperature=1.0, max_new_tokens=12)
 V = 30
@@ -45,6 +46,7 @@ def toy_pair() -> sd.Pair:
         drafter=NeuralDrafter(model),
         params=PairParams(*map(toys.table_params, params)),
         tokenizer=Tokenizer(ASSETS / "demo_ende" / "spiece.model"),
+        config=tiny_config(),
         name="toy",
     )
 

@@ -131,7 +131,8 @@ class TaskRun:
         A model that is sharded over processes needs all of them in each batch: then a
         round is one batch, and each process tells the rows that it holds.
         """
-        batches = list(decode_batches(examples, self.batch_size, done))
+        eos_id = self.pair.tokenizer.eos_id
+        batches = list(decode_batches(examples, self.batch_size, eos_id, done))
         first, count = self.processes.index, self.processes.count
         name = f"{self.task.name}, {self.split}"
         with progress_bar(name, shown=self.processes.first) as bar:

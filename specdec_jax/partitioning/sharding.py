@@ -8,7 +8,6 @@ of a decoder layer.
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 
 import jax
@@ -18,7 +17,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from specdec_jax.axes import constrain, constrained_by
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.partitioning.mesh import DATA, MODEL, axis_size
 from specdec_jax.typing import Array
 
@@ -40,25 +39,6 @@ REPLICATED: Mapping[str, str | None] = {
 }
 CUT = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
 
-# The end of a parameter's name -> its axes.
-PARAMETER_AXES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("token_embedder/embedding", ("lookup", "embed")),
-    ("position_embedder/embedding", ("positions", "embed")),
-    ("relpos_bias/rel_embedding", ("heads", "buckets")),
-    ("attention/(query|key|value)/kernel", ("embed", "joined_kv")),
-    (r"attention/\w+_and_\w+/kernel", ("embed", "group", "joined_kv")),
-    ("attention/out/kernel", ("joined_kv", "embed")),
-    ("mlp/(wi|wi_0|wi_1)/kernel", ("embed", "mlp")),
-    (r"mlp/\w+_and_\w+/kernel", ("embed", "group", "mlp")),
-    ("mlp/wo/kernel", ("mlp", "embed")),
-    ("logits_dense/kernel", ("embed", "vocab")),
-    ("norm/(scale|bias)", ("embed",)),
-    ("attention/(query|key|value)/bias", ("joined_kv",)),
-    (r"attention/\w+_and_\w+/bias", ("group", "joined_kv")),
-    ("mlp/wi/bias", ("mlp",)),
-    ("(attention/out|mlp/wo)/bias", ("embed",)),
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
@@ -66,10 +46,12 @@ class Layout:
 
     Attributes:
       mesh: of axes `data` and `model`.
+      config: the model's, which names the axes of its parameters.
       rules: pairs of a logical axis and the axis of the mesh that it lies on, or None.
     """
 
     mesh: Mesh | AbstractMesh
+    config: ModelConfig
     rules: tuple[tuple[str, str | None], ...]
 
     def sharding(self, *names: str | None) -> NamedSharding:
@@ -83,19 +65,7 @@ class Layout:
 
     def parameter(self, name: str, shape: tuple[int, ...]) -> NamedSharding:
         """Of a parameter, packed or not; what `Checkpoint.load` takes as `place`."""
-        return self.sharding(*parameter_axes(name, len(shape)))
-
-
-def parameter_axes(name: str, rank: int) -> tuple[str, ...]:
-    """The logical axes of a parameter, by its path joined by "/".
-
-    Raises:
-      ValueError: no rule knows the name.
-    """
-    for ending, axes in PARAMETER_AXES:
-        if re.search(f"(^|[/_]){ending}$", name) and len(axes) == rank:
-            return axes
-    raise ValueError(f"no axes are known for the parameter {name} of rank {rank}")
+        return self.sharding(*self.config.axes_of(name, len(shape)))
 
 
 def layout_of(
@@ -121,7 +91,7 @@ def layout_of(
         if config.logits_via_embedding:  # the lookup is also the logits' kernel
             rules["lookup"] = MODEL
         _leave_whole(rules, config, axis_size(mesh, MODEL))
-    return Layout(mesh, tuple(rules.items()))
+    return Layout(mesh, config, tuple(rules.items()))
 
 
 def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from specdec_jax.data.tokenizer import PAD_ID
+from specdec_jax.data.tokenizer import T5_IDS
 from specdec_jax.drafters.ngram import NOTHING, NGramParams, NGramTable, context_key
 from specdec_jax.errors import DataError, SettingsError
 
@@ -17,7 +17,7 @@ def fit_ngram(
     vocab_size: int,
     order: int = 2,
     *,
-    start_id: int | None = PAD_ID,
+    start_id: int | None = T5_IDS.start_id,
     min_count: int = 1,
     max_successors: int = 128,
 ) -> NGramParams:
@@ -34,7 +34,7 @@ def fit_ngram(
       sequences: ids, EOS included, of outputs such as the target's own.
       vocab_size: of the target.
       order: n; 1 is the unigram, 2 the bigram.
-      start_id: what generation starts from, put before every sequence: a T5's is 0;
+      start_id: of the tokenizer, put before every sequence as it is in generation;
         None if sequences hold it themselves, or nothing does.
       min_count: longer than unigrams, n-grams seen less often are left out.
       max_successors: of each context the most frequent so many are kept.
@@ -66,10 +66,10 @@ def _joined(sequences, vocab_size, order, start_id):
     """All sequences in one array, each after what it starts from.
 
     Returns:
-      The array, and the places in it of the tokens that are to be guessed.
+      The array, and the places in it of the tokens that are counted.
     """
     before = [NOTHING] * (order - 1) + ([] if start_id is None else [start_id])
-    text, is_guessed = array("i", []), bytearray()
+    text, is_counted = array("i", []), bytearray()
     for number, sequence in enumerate(sequences, 1):
         tokens = np.asarray(sequence, np.int64)
         wrong = tokens[(tokens < 0) | (tokens >= vocab_size)]
@@ -80,8 +80,8 @@ def _joined(sequences, vocab_size, order, start_id):
             )
         text.extend(before)
         text.frombytes(tokens.astype(np.int32).tobytes())
-        is_guessed += b"\0" * len(before) + b"\1" * len(tokens)
-    places = np.flatnonzero(np.frombuffer(is_guessed, np.uint8))
+        is_counted += b"\0" * len(before) + b"\1" * len(tokens)
+    places = np.flatnonzero(np.frombuffer(is_counted, np.uint8))
     if not places.size:
         raise DataError("there are no tokens to fit an n-gram to")
     return np.frombuffer(text, np.int32), places

@@ -17,7 +17,7 @@ import jax
 
 from specdec_jax.checkpoints import native
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
-from specdec_jax.data.batching import Pair
+from specdec_jax.data.batching import TokenPair
 from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.text import read_pairs
 from specdec_jax.data.tokenizer import (
@@ -26,7 +26,8 @@ from specdec_jax.data.tokenizer import (
     train_tokenizer,
 )
 from specdec_jax.errors import DataError
-from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5, T5Config
 from specdec_jax.runtime.json_lines import JsonLinesFile
 from specdec_jax.runtime.progress import progress_bar
@@ -193,7 +194,11 @@ def finetune(
 
     def evaluate(params: Params) -> dict[str, float]:
         outputs = translation.translate(
-            sizes, params, [row.inputs for row in rows], max_new_tokens=max_new_tokens
+            sizes,
+            params,
+            pieces.special_ids,
+            [row.inputs for row in rows],
+            max_new_tokens=max_new_tokens,
         )
         texts = [pieces.decode(tokens) for tokens in outputs]
         return task.scores([row.target for row in rows], texts)
@@ -218,8 +223,8 @@ def train_and_export(
     objective: Objective,
     tokenizer: Tokenizer,
     init_params: Callable[[], Params],
-    train_pairs: Sequence[Pair],
-    validation_pairs: Sequence[Pair],
+    train_pairs: Sequence[TokenPair],
+    validation_pairs: Sequence[TokenPair],
     evaluate: Callable[[Params], dict[str, float]] | None = None,
 ) -> None:
     """Trains, and exports the averaged weights with their tokenizer.
@@ -238,6 +243,7 @@ def train_and_export(
         init_params,
         train_pairs,
         validation_pairs,
+        tokenizer.special_ids,
         evaluate,
     )
     state = trainer.run()
@@ -257,7 +263,7 @@ def _bleu(
     }
 
 
-def _encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+def _encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
     return [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in pairs]
 
 
@@ -267,7 +273,7 @@ def _target_sequences(
     params: Params,
     tokenizer: Tokenizer,
     wanted: Sequence[tuple[str, float]],
-) -> list[Pair]:
+) -> list[TokenPair]:
     """What the target says to (text, temperature), kept on disk in blocks of rows."""
     records = JsonLinesFile(path)
     outputs = [tokens for record in records for tokens in record["outputs"]]
@@ -284,6 +290,7 @@ def _target_sequences(
             new = translation.translate(
                 config,
                 params,
+                tokenizer.special_ids,
                 [sources[i] for i in rows],
                 temperatures=[wanted[i][1] for i in rows],
                 row_ids=list(rows),

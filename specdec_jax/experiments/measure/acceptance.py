@@ -37,7 +37,7 @@ from specdec_jax.sampling.keys import row_keys, seed_key
 from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree, record
 
 DECIMALS = 6  # of what is kept of a float32
-LENGTH_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
+OUTPUT_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
 
 
 @record
@@ -159,14 +159,14 @@ def along_outputs(
     """
     job = prepare_tokens(pair, inputs, settings, 0, "autoregressive")
     rows = job.prompt.lengths.shape[0]  # a mesh may need more than were asked for
-    width = batching.bucketed(max(map(len, outputs)), LENGTH_BUCKET)
+    width = batching.bucketed(max(map(len, outputs)), OUTPUT_BUCKET)
     scores = score(
         pair.target,
         pair.drafter,
         pair.params,
         job.inputs,
         job.prompt,
-        jnp.asarray(batching.pad(outputs, width, rows)),
+        jnp.asarray(batching.pad(outputs, width, pair.tokenizer.pad_id, rows)),
         job.rows.warp,
         jnp.asarray(leniences, jnp.float32),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from transformers import T5ForConditionalGeneration
 
-from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
+from specdec_jax.data.tokenizer import SpecialIds, Tokenizer
 from specdec_jax.experiments.peers.catalogue import versions
 from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Task
 from specdec_jax.typing import Any
@@ -39,7 +39,8 @@ class TorchTransformers:
         self._model = self._load(target)
         self._calls = 0
         self._model.get_decoder().register_forward_pre_hook(self._count)
-        options = _sampling(task)
+        self._ids = Tokenizer(task.tokenizer).special_ids
+        options = _sampling(task, self._ids)
         if guesses == "lookup":
             options["prompt_lookup_num_tokens"] = task.gamma
         self.settings = {
@@ -82,18 +83,19 @@ class TorchTransformers:
             output = self._model.generate(inputs, attention_mask=mask, **self._options)
         ids = output[0, 1:].tolist()  # after the start token; waits for the device
         seconds = time.perf_counter() - start
-        length = ids.index(EOS_ID) + 1 if EOS_ID in ids else len(ids)
+        eos_id = self._ids.eos_id
+        length = ids.index(eos_id) + 1 if eos_id in ids else len(ids)
         return Decoded(seconds, ids[:length], self._calls)
 
 
-def _sampling(task: Task) -> dict[str, Any]:
+def _sampling(task: Task, special_ids: SpecialIds) -> dict[str, Any]:
     """What `generate` has to be told to draw from the whole vocabulary."""
     options = {
         "max_new_tokens": task.max_new_tokens,
         "num_beams": 1,
-        "eos_token_id": EOS_ID,
-        "pad_token_id": PAD_ID,
-        "decoder_start_token_id": PAD_ID,
+        "eos_token_id": special_ids.eos_id,
+        "pad_token_id": special_ids.pad_id,
+        "decoder_start_token_id": special_ids.start_id,
         "do_sample": task.temperature > 0,
     }
     if task.temperature > 0:

@@ -23,7 +23,7 @@ from specdec_jax.job import Job
 from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, Params, PyTree, record
 
-LENGTH_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
+OUTPUT_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
 
 
 @record
@@ -134,7 +134,7 @@ def target_probs(job: Job, tokens: np.ndarray) -> np.ndarray:
       job: that decoded it.
       tokens: [T], the output.
     """
-    width = bucketed(len(tokens), LENGTH_BUCKET)
+    width = bucketed(len(tokens), OUTPUT_BUCKET)
     batch = job.prompt.lengths.shape[0]
     padded = np.tile(np.pad(tokens, (0, width - len(tokens))), (batch, 1))
     params = job.params

@@ -181,7 +181,7 @@ def test_drafters_have_names(tiny_pair):
         "prompt_lookup": "prompt_lookup",
     }
     for made, name in names.items():
-        drafter = sd.pair.BY_RULE[made](VOCAB_SIZE, 56)
+        drafter = RULE_BASED[made](VOCAB_SIZE, 56)
         pair = dataclasses.replace(tiny_pair, drafter=drafter)
         assert drafter_name(pair) == name
     drafter = sd.drafters.ngram.NGramDrafter(VOCAB_SIZE, 56)
