@@ -9,6 +9,8 @@ BENCHMARK = {
     "temperature": Column("T", format="g"),
     "gamma": Column("γ", format="d"),
     "lenience": Column("l", format="g"),
+    "inputs": Column("inputs", format="d"),
+    "drafted_per_target_call": Column("drafted/call"),
     "alpha": Column("α", format=".3f"),
     "c": Column("c", format=".3f"),
     "v": Column("v"),
@@ -26,6 +28,7 @@ ALPHA = {
     "alpha": Column("α", format=".3f"),
     "alpha_interval": Column("95%", format=".3f"),
     "drafted_share": Column("drafted", format=".0%"),
+    "inputs": Column("inputs", format="d"),
     "tokens": Column("tokens", format="d"),
 }
 

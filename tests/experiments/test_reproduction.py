@@ -190,9 +190,9 @@ def run_without_matplotlib(*args):
 def test_the_program_prints_a_table_and_needs_no_matplotlib_for_it(tmp_path):
     done = run_without_matplotlib("--what=table1", f"--out={tmp_path}")
     assert done.returncode == 0, done.stderr
-    row = "| 0.9 | 10 | 1.60               | 1.60                  | 6.86          |"
-    assert row in done.stdout
-    assert row in (tmp_path / "table1.md").read_text("utf-8")
+    row = "| 0.9 | 10 | 1.60 | 1.60 | 6.86 | 6.86 |"
+    for text in (done.stdout, (tmp_path / "table1.md").read_text("utf-8")):
+        assert row in re.sub(" +", " ", text)
 
 
 def test_a_figure_without_matplotlib_is_one_clear_line(tmp_path):

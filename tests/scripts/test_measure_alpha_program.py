@@ -27,7 +27,7 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
     assert [record.lenience for record in records] == [1.0, 0.5, 0.3, 0.1]
     assert {type(record) for record in records} == {Alpha}
     assert {record.drafter for record in records} == {"repeat_last"}
-    assert f"{records[0].alpha:.3g}" in done.stdout and "top-k" in done.stdout
+    assert f"{records[0].alpha:.3f}" in done.stdout and "top-k" in done.stdout
     assert (tmp_path / "alpha.outputs.jsonl").stat().st_size > 0
     before = (tmp_path / "alpha.gin").read_text()
     assert "AlphaConfig.tokens = 20" in before

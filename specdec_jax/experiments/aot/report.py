@@ -163,12 +163,17 @@ def _steps(steps: Sequence[StepFloor]) -> Table:
 
 
 def _table_2(lines: Sequence[Roofline]) -> Table:
-    printed = {line.run: line for line in paper.LINES}
+    printed = {row.run: row for row in paper.ROWS}
     rows = [
         (
-            *(record.run, record.gamma, record.alpha),
-            *(printed[record.run].c, record.c, record.v),
-            *(printed[record.run].expected, record.predicted_speedup),
+            record.run,
+            record.gamma,
+            record.alpha,
+            printed[record.run].c,
+            record.c,
+            record.v,
+            printed[record.run].expected,
+            record.predicted_speedup,
             printed[record.run].measured,
         )
         for record in lines

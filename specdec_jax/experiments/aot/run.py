@@ -109,9 +109,9 @@ class AOTRun:
                 step=name, **step_floor(cost, target, chip), **common, **made_with
             )
         yield Walltime(**self.walltime(decode, chip), **common, **made_with)
-        for line in paper.LINES:
+        for row in paper.ROWS:
             yield Roofline(
-                **self.table_2_row(line, decode, chip), **on_topology, **made_with
+                **self.table_2_row(row, decode, chip), **on_topology, **made_with
             )
 
     def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
@@ -121,37 +121,37 @@ class AOTRun:
             c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
             steps.append({"gamma": gamma, "c": c, "v": v})
         alphas = [
-            line.alpha
-            for line in paper.LINES
-            if (line.gamma, line.temperature)
+            row.alpha
+            for row in paper.ROWS
+            if (row.gamma, row.temperature)
             == (decode.gamma, np.max(self.settings.temperature))
-            and paper.t5_1_1(line.size).emb_dim == self.drafter.emb_dim
+            and paper.t5_1_1(row.size).emb_dim == self.drafter.emb_dim
         ]
         return {
             "steps": steps,
-            "alpha": alphas[0] if alphas else paper.LINES[0].alpha,
+            "alpha": alphas[0] if alphas else paper.ROWS[0].alpha,
         }
 
     def table_2_row(
-        self, line: paper.Line, decode: Decode, chip: topology.Chip
+        self, row: paper.Row, decode: Decode, chip: topology.Chip
     ) -> dict[str, Any]:
         """A row of the paper's Table 2, with c and v of the roofline."""
         decode = dataclasses.replace(
             decode,
             target=paper.t5_1_1("xxl"),
-            drafter=paper.t5_1_1(line.size),
-            gamma=line.gamma,
+            drafter=paper.t5_1_1(row.size),
+            gamma=row.gamma,
         )
         c, v = model_costs(decode, chip)
-        predicted = theory.speedup(line.alpha, line.gamma, c, v)
+        predicted = theory.speedup(row.alpha, row.gamma, c, v)
         return {
-            "run": line.run,
-            "gamma": line.gamma,
-            "alpha": line.alpha,
+            "run": row.run,
+            "gamma": row.gamma,
+            "alpha": row.alpha,
             "c": c,
             "v": v,
             "predicted_speedup": predicted,
-            "why": why(line, c, predicted),
+            "why": why(row, c, predicted),
         }
 
 
@@ -205,26 +205,26 @@ def step_floor(
     }
 
 
-def why(line: paper.Line, c: float, predicted: float) -> str:
+def why(row: paper.Row, c: float, predicted: float) -> str:
     """A sentence on a prediction that is far from what the paper measured, or none."""
-    if abs(predicted / line.measured - 1) <= FAR:
+    if abs(predicted / row.measured - 1) <= FAR:
         return ""
-    if predicted < line.measured:
-        tokens = theory.expected_tokens(line.alpha, line.gamma)
-        place = "above" if line.measured > tokens else "near"
+    if predicted < row.measured:
+        tokens = theory.expected_tokens(row.alpha, row.gamma)
+        place = "above" if row.measured > tokens else "near"
         return (
             f"The paper's measurement is {place} the {tokens:.2f} tokens per target "
             "call that alpha gives if drafting costs nothing: the acceptance rate is "
             "not the same at all positions, as Theorem 3.8 assumes, or a step of the "
             "paper's baseline took longer than a target call of its loop."
         )
-    with_its_c = theory.speedup(line.alpha, line.gamma, line.c)
+    with_its_c = theory.speedup(row.alpha, row.gamma, row.c)
     cause = (
-        f"The paper measured c = {line.c:g} and the lower bound is {c:.3f}: small "
+        f"The paper measured c = {row.c:g} and the lower bound is {c:.3f}: small "
         "matrix products do not reach the peak bandwidth. With its c, Theorem 3.8 "
         f"gives {with_its_c:.2f}"
     )
-    if with_its_c / line.measured - 1 <= FAR:
+    if with_its_c / row.measured - 1 <= FAR:
         return f"{cause}."
     return (
         f"{cause}, still above its measurement: the rest is the time of its loop "

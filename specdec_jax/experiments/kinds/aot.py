@@ -114,7 +114,7 @@ class Roofline(_OnTopology):
     """A row of the paper's Table 2, with c and v from a TPU's published peaks.
 
     Attributes:
-      run: the run file, of `paper.Line`.
+      run: the run file, of `paper.ROWS`.
       gamma, alpha: the paper's.
       c, v: of the least times.
       predicted_speedup: by Theorem 3.8.

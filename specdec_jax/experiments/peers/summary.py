@@ -85,8 +85,11 @@ def summary(records: Iterable[Record], temperature: float) -> Table:
             notes.append(f"{title}: not the baseline's tokens: {same}")
         rows.append(
             (
-                *(title, record.tokens_per_second, record.over_baseline),
-                *(times_as_fast(record, ours), record.target_calls),
+                title,
+                record.tokens_per_second,
+                record.over_baseline,
+                times_as_fast(record, ours),
+                record.target_calls,
                 memory_mb(record),
                 agreement and f"{agreement['equal']}/{agreement['prompts']}",
             )

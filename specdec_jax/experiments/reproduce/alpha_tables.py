@@ -1,14 +1,14 @@
-"""How often draft tokens are accepted: Tables 3 and 5 of the paper, and A.2."""
+"""How often draft tokens are accepted: Table 3 of the paper, and appendix A.2."""
 
 import math
 
 from specdec_jax.experiments import commands, paper
-from specdec_jax.experiments.kinds import Alpha, Benchmark, TaskScores
+from specdec_jax.experiments.kinds import Alpha, Benchmark
 from specdec_jax.experiments.record_set import MODEL, RecordSet, distinct, values_of
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
-from specdec_jax.sampling import theory
 
 BETA_LAGS = (1, 2, 4)
+PAIR_KEYS = (Column("pair"), Column("M_q"), Column("T", format="g"))
 
 
 def table_3(records: RecordSet) -> list[Table]:
@@ -25,7 +25,11 @@ def table_3(records: RecordSet) -> list[Table]:
     for temperature in temperatures:
         columns.append(Column(f"α, T {temperature:g}", Kind.MEASURED))
         columns.append(Column("95%", Kind.MEASURED))
-    columns.append(Column("tokens", Kind.MEASURED, "d"))
+    columns += [
+        Column("drafted", Kind.MEASURED, ".0%"),
+        Column("inputs", Kind.MEASURED, "d"),
+        Column("tokens", Kind.MEASURED, "d"),
+    ]
     rows = [(*line, *[None] * (len(columns) - 4)) for line in paper.TABLE_3]
     for (pair, drafter, top_k, top_p, *_), alphas in ours.items():
         filters = [f"top-{top_k}"] * bool(top_k) + [f"top-p {top_p:g}"] * (top_p < 1)
@@ -33,10 +37,14 @@ def table_3(records: RecordSet) -> list[Table]:
         for temperature in temperatures:
             one = alphas.get(temperature)
             cells += [one and one.alpha, one and one.alpha_interval]
-        rows.append((*cells, max(one.tokens for one in alphas.values())))
+        largest = max(alphas.values(), key=lambda one: one.tokens)
+        cells += [largest.drafted_share, largest.inputs, largest.tokens]
+        rows.append(cells)
     notes = (
         "The paper: on 10K tokens. Intervals are by sequences, whose positions are not "
         "independent.",
+        "Drafted: the share of the tokens for which there was a draft token; α is of "
+        "these alone.",
     )
     title = "Table 3: α = E[Σ min(p, q)] on tokens that the target made"
     table = Table(
@@ -46,33 +54,31 @@ def table_3(records: RecordSet) -> list[Table]:
     return [table, _in_the_loop(records), _betas(betas)]
 
 
-def table_5(records: RecordSet) -> list[Table]:
-    """Alpha and speedup by lenience, at temperature 1 and 0."""
-    return [
-        _at_temperature_1(records),
-        _at_temperature_0(records),
-        _measured(records),
-    ]
-
-
 def rejection(records: RecordSet) -> list[Table]:
     """Appendix A.2: speculative against rejection sampling, non-iterative."""
     found = [one for one in records.of(Alpha) if one.rejection_alpha is not None]
     found = distinct(found, "pair", "drafter", "temperature")
     rows = [
         (
-            *(one.pair, one.drafter, one.temperature),
-            *(one.alpha, one.alpha_interval),
-            *(one.rejection_alpha, one.rejection_interval, one.tokens),
+            one.pair,
+            one.drafter,
+            one.temperature,
+            one.alpha,
+            one.alpha_interval,
+            one.rejection_alpha,
+            one.rejection_interval,
+            one.inputs,
+            one.tokens,
         )
         for one in found
     ]
     columns = (
-        *(Column("pair"), Column("M_q"), Column("T", format="g")),
+        *PAIR_KEYS,
         Column("Σ min(p, q)", Kind.MEASURED),
         Column("95%", Kind.MEASURED),
         Column("Σ p min q/p", Kind.MEASURED, ".2g"),
         Column("95%", Kind.MEASURED, ".2g"),
+        Column("inputs", Kind.MEASURED, "d"),
         Column("tokens", Kind.MEASURED, "d"),
     )
     notes = (
@@ -91,10 +97,26 @@ def rejection(records: RecordSet) -> list[Table]:
     ]
 
 
+def unfiltered(records: RecordSet) -> list[Alpha]:
+    """Alpha records without top-k and top-p, which the paper does not have here."""
+    found = records.of(Alpha, top_k=0, top_p=1.0)
+    found = distinct(found, "pair", "drafter", "temperature", "lenience", *MODEL)
+    # By pair and temperature, from no lenience to much, as in the paper.
+    return sorted(
+        found,
+        key=lambda one: (
+            one.pair,
+            one.drafter,
+            -one.temperature,
+            -one.lenience,
+        ),
+    )
+
+
 def _in_the_loop(records: RecordSet) -> Table:
     """Two measurements of one rate: on the target's own tokens, and while decoding."""
     rows, used = [], []
-    for one in _unfiltered(records):
+    for one in unfiltered(records):
         loops = []
         if one.lenience == 1:
             same = {"pair": one.pair, "temperature": one.temperature}
@@ -106,18 +128,29 @@ def _in_the_loop(records: RecordSet) -> Table:
             loop = loops[gamma]
             rows.append(
                 (
-                    *(one.pair, one.drafter, one.temperature),
-                    *(one.alpha, one.alpha_interval, gamma),
-                    *(loop.alpha, loop.alpha_interval),
+                    one.pair,
+                    one.drafter,
+                    one.temperature,
+                    one.alpha,
+                    one.alpha_interval,
+                    one.inputs,
+                    gamma,
+                    loop.alpha,
+                    loop.alpha_interval,
+                    loop.inputs,
                     "yes" if _agree(one, loop) else "no",
                 )
             )
     columns = (
-        *(Column("pair"), Column("M_q"), Column("T", format="g")),
-        *(Column("α", Kind.MEASURED, ".3f"), Column("95%", Kind.MEASURED, ".3f")),
+        *PAIR_KEYS,
+        Column("α", Kind.MEASURED, ".3f"),
+        Column("95%", Kind.MEASURED, ".3f"),
+        Column("inputs", format="d"),
         Column("γ", format="d"),
         Column("α in the loop", Kind.MEASURED, ".3f"),
-        *(Column("95%", Kind.MEASURED, ".3f"), Column("agree")),
+        Column("95%", Kind.MEASURED, ".3f"),
+        Column("inputs", format="d"),
+        Column("agree"),
     )
     notes = (
         "In the loop the token after a block that was accepted whole is not tested, so "
@@ -139,17 +172,22 @@ def _betas(found: list[Alpha]) -> Table:
     """How beta varies along outputs, and what that does to tokens per target call."""
     rows = [
         (
-            *(one.pair, one.drafter, one.temperature, one.drafted_share),
-            *(one.beta_by_position[0], one.mean_beta),
+            one.pair,
+            one.drafter,
+            one.temperature,
+            one.drafted_share,
+            one.beta_by_position[0],
+            one.mean_beta,
             *(one.beta_autocorrelation[lag - 1] for lag in BETA_LAGS),
-            *(one.gammas[-1], one.tokens_per_target_call[-1]),
+            one.gammas[-1],
+            one.tokens_per_target_call[-1],
             one.tokens_per_target_call_iid[-1],
         )
         for one in found
         if one.gammas
     ]
     columns = (
-        *(Column("pair"), Column("M_q"), Column("T", format="g")),
+        *PAIR_KEYS,
         Column("tokens with a draft token", Kind.MEASURED, ".0%"),
         Column("β, first token", Kind.MEASURED),
         Column("β, all tokens", Kind.MEASURED),
@@ -168,161 +206,4 @@ def _betas(found: list[Alpha]) -> Table:
     title = "How β varies along the target's outputs"
     return Table(
         title, columns, rows, notes, Source.from_records(found, commands.ALPHA)
-    )
-
-
-def _at_temperature_1(records: RecordSet) -> Table:
-    pairs, alphas, found = _measured_alphas(records, 1.0)
-    rows = [
-        (
-            *(lenience, *paper.LENIENT_ALPHAS[lenience]),
-            *(paper.LENIENT_SPEEDS[lenience], *alphas[lenience]),
-        )
-        for lenience in paper.LENIENCES
-    ]
-    columns = (
-        Column("l", format="g"),
-        *(Column(f"α, {drafter}", Kind.PAPER) for drafter in paper.LENIENT_DRAFTERS),
-        Column("speedup, T5-small", Kind.PAPER, ".1f"),
-        *(Column(f"α, {pair}", Kind.MEASURED) for pair in pairs),
-    )
-    notes = ("The paper: T5-XXL, EnDe. Theorem 3.8 does not give its speedups.",)
-    title = "Table 5: lenience at temperature 1, α = E[Σ min(p/l, q)]"
-    return Table(
-        title, columns, rows, notes, Source.from_records(found, commands.ALPHA)
-    )
-
-
-def _at_temperature_0(records: RecordSet) -> Table:
-    pairs, alphas, found = _measured_alphas(records, 0.0)
-    gamma, c = paper.LENIENT_GAMMA, paper.LENIENT_C
-    rows = [
-        (
-            *(lenience, alpha, speed, theory.speedup(alpha, gamma, c)),
-            *alphas[lenience],
-        )
-        for lenience, (alpha, speed) in paper.LENIENT_GREEDY.items()
-    ]
-    columns = (
-        Column("l", format="g"),
-        Column("α, T5-small", Kind.PAPER),
-        Column("speedup, T5-small", Kind.PAPER, ".1f"),
-        Column("speedup, T5-small", Kind.COMPUTED, ".1f"),
-        *(Column(f"α, {pair}", Kind.MEASURED) for pair in pairs),
-    )
-    notes = (
-        f"The paper: T5-XXL, EnDe, c = {c:g}, γ = {gamma}. x is accepted where "
-        "p(x) ≥ l max p, before standardizing.",
-    )
-    title = "Table 5: lenience at temperature 0"
-    return Table(
-        title, columns, rows, notes, Source.from_records(found, commands.ALPHA)
-    )
-
-
-def _measured(records: RecordSet) -> Table:
-    """What lenience does to the pairs measured here, with BLEU where there is one."""
-    alphas, rows, used = _unfiltered(records), [], {"speedup": [], "BLEU": []}
-    for one in alphas:
-        timed, scores = _timed(records, one), _scores(records, one)
-        used["speedup"] += [timed] if timed else []
-        used["BLEU"] += [scores] if scores else []
-        rows.append(
-            (
-                *(one.pair, one.drafter, one.temperature, one.lenience),
-                *(one.alpha, one.alpha_interval, one.tokens),
-                *(timed and timed.gamma, timed and timed.alpha),
-                *(timed and timed.speedup, timed and timed.speedup_spread),
-                scores and scores.scores.get("bleu"),
-                scores and scores.tokens_per_target_call,
-            )
-        )
-    columns = (
-        *(Column("pair"), Column("M_q"), Column("T", format="g")),
-        Column("l", format="g"),
-        *(Column("α", Kind.MEASURED), Column("95%", Kind.MEASURED)),
-        Column("tokens", Kind.MEASURED, "d"),
-        *(Column("γ", format="d"), Column("α in the loop", Kind.MEASURED)),
-        *(Column("speedup", Kind.MEASURED), Column("rounds", Kind.MEASURED)),
-        Column("BLEU", Kind.MEASURED, ".1f"),
-        Column("tokens per target call", Kind.MEASURED),
-    )
-    notes = (
-        "α is of the target's own tokens, α in the loop of the lenient loop's tokens, "
-        "which are others. γ is the one that lenience was measured with, or of the "
-        "best speedup. Rounds: the speedup of the slowest and of the fastest.",
-        "BLEU and tokens per target call are of the task that was scored, all else of "
-        "the inputs of the benchmark.",
-    )
-    sources = Source.from_records(alphas, commands.ALPHA)
-    makers = {"speedup": commands.LENIENCE, "BLEU": commands.SCORES}
-    for what, command in makers.items():
-        missing = [Source(f"No record of {what} with lenience", command)]
-        found = used[what]
-        sources += Source.from_records(found, command) if found else missing
-    title = "Lenience with the pairs measured here"
-    return Table(title, columns, rows, notes, sources)
-
-
-def _measured_alphas(
-    records: RecordSet, temperature: float
-) -> tuple[list[str], dict[float, list], list[Alpha]]:
-    """For the paper's leniences: the columns, their alphas, and the records."""
-    found = [one for one in _unfiltered(records) if one.temperature == temperature]
-    found = [one for one in found if one.lenience in paper.LENIENCES]
-    by_key = {(one.pair, one.drafter, one.lenience): one for one in found}
-    pairs = list(dict.fromkeys((pair, drafter) for pair, drafter, _ in by_key))
-    alphas = {
-        lenience: [
-            by_key[*pair, lenience].alpha if (*pair, lenience) in by_key else None
-            for pair in pairs
-        ]
-        for lenience in paper.LENIENCES
-    }
-    return [", ".join(pair) for pair in pairs], alphas, found
-
-
-def _unfiltered(records: RecordSet) -> list[Alpha]:
-    """Alpha records without top-k and top-p, which the paper does not have here."""
-    found = records.of(Alpha, top_k=0, top_p=1.0)
-    found = distinct(found, "pair", "drafter", "temperature", "lenience", *MODEL)
-    # By pair and temperature, from no lenience to much, as in the paper.
-    return sorted(
-        found,
-        key=lambda one: (*(one.pair, one.drafter, -one.temperature, -one.lenience),),
-    )
-
-
-def _scores(records: RecordSet, alpha: Alpha) -> TaskScores | None:
-    """The scores of a decode with an alpha record's pair, temperature and lenience."""
-    keys = ("temperature", "lenience", "top_k", "top_p")
-    for one in records.of(TaskScores, pair=alpha.pair):
-        same = all(
-            one.settings.get(key, getattr(alpha, key)) == getattr(alpha, key)
-            for key in keys
-        )
-        if same and one.of_one_model(alpha):
-            return one
-    return None
-
-
-def _timed(records: RecordSet, alpha: Alpha) -> Benchmark | None:
-    """The benchmark of an alpha record's pair, temperature and lenience.
-
-    Of several it is one of the run, or of the gamma, that lenience was measured in.
-    """
-    same = {"pair": alpha.pair, "temperature": alpha.temperature}
-    found = records.of(Benchmark, **same)
-    lenient = [one for one in found if one.lenience < 1]
-    gammas = {one.gamma for one in lenient}
-    runs = {one.path for one in lenient}
-    found = [
-        one
-        for one in found
-        if one.lenience == alpha.lenience and one.of_one_model(alpha)
-    ]
-    return max(
-        found,
-        key=lambda one: (one.path in runs, one.gamma in gammas, one.speedup),
-        default=None,
     )

@@ -81,8 +81,12 @@ def _measured(records: RecordSet) -> Table:
             key = (name, _inputs(one), one.made_on, _version(one))
             rows.setdefault(key, []).append(one.pair)
     columns = (
-        *(Column("measured"), Column("pair"), Column("records", format="d")),
-        *(Column("inputs", format="d"), Column("device"), Column("specdec_jax")),
+        Column("measured"),
+        Column("pair"),
+        Column("records", format="d"),
+        Column("inputs", format="d"),
+        Column("device"),
+        Column("specdec_jax"),
     )
     return Table(
         "Measured here",

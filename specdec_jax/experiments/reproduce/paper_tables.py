@@ -1,4 +1,4 @@
-"""Tables 1, 2 and 4 of the paper, and the oracle's bound: its numbers beside ours.
+"""Tables 1, 2 and 4 of the paper: its numbers beside ours.
 
 Computed columns come from `sampling.theory`, measured ones from records. Where there is
 no record there is a dash, and below the table the command that would make one.
@@ -6,12 +6,12 @@ no record there is a dash, and below the table the command that would make one.
 
 from specdec_jax.experiments import commands, paper
 from specdec_jax.experiments.kinds import Benchmark, Roofline
-from specdec_jax.experiments.record_set import MODEL, RecordSet, distinct, values_of
+from specdec_jax.experiments.record_set import MODEL, RecordSet, distinct
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from specdec_jax.sampling import theory
 
 MAX_GAMMA = 64  # of a search for the best
-LINE_KEYS = (
+ROW_KEYS = (
     Column("task"),
     Column("M_q"),
     Column("T", format="g"),
@@ -24,9 +24,12 @@ def table_1(records: RecordSet) -> list[Table]:
     """Operations and speedup for some alpha and gamma, c = c_hat = 0."""
     rows = [
         (
-            *(alpha, gamma),
-            *(operations, theory.operations(alpha, gamma, 0.0)),
-            *(speed, theory.speedup(alpha, gamma, 0.0)),
+            alpha,
+            gamma,
+            operations,
+            theory.operations(alpha, gamma, 0.0),
+            speed,
+            theory.speedup(alpha, gamma, 0.0),
         )
         for alpha, gamma, operations, speed in paper.TABLE_1
     ]
@@ -46,21 +49,25 @@ def table_1(records: RecordSet) -> list[Table]:
 def table_2(records: RecordSet) -> list[Table]:
     """Speedups of the paper's twelve rows, and of the pairs measured here."""
     rows, measured = [], []
-    for line in paper.LINES:
-        roofline, ours = of_line(records, line)
+    for row in paper.ROWS:
+        roofline, ours = of_row(records, row)
         measured += [ours] if ours else []
         rows.append(
             (
-                *(line.task, line.drafter, line.temperature, line.gamma),
-                *(line.alpha, ours and ours.alpha),
-                line.measured,
-                theory.speedup(line.alpha, line.gamma, line.c),
+                row.task,
+                row.drafter,
+                row.temperature,
+                row.gamma,
+                row.alpha,
+                ours and ours.alpha,
+                row.measured,
+                theory.speedup(row.alpha, row.gamma, row.c),
                 roofline and roofline.predicted_speedup,
                 ours and ours.speedup,
             )
         )
     columns = (
-        *LINE_KEYS,
+        *ROW_KEYS,
         Column("α", Kind.PAPER),
         Column("α", Kind.MEASURED),
         Column("speedup", Kind.PAPER, ".1f"),
@@ -69,34 +76,41 @@ def table_2(records: RecordSet) -> list[Table]:
         Column("speedup", Kind.MEASURED),
     )
     title = "Table 2: T5-XXL (11B), batch 1; the paper: one TPU v4, against T5X"
-    lines = Table(title, columns, rows, sources=_line_sources(records, measured))
+    lines = Table(title, columns, rows, sources=_row_sources(records, measured))
     return [lines, _demo_speeds(records)]
 
 
 def table_4(records: RecordSet) -> list[Table]:
     """What goes into the twelve predictions, and how they turn out."""
     rows, measured = [], []
-    for line in paper.LINES:
-        roofline, ours = of_line(records, line)
+    for row in paper.ROWS:
+        roofline, ours = of_row(records, row)
         measured += [ours] if ours else []
-        best = theory.best_gamma(line.alpha, line.c, MAX_GAMMA)
+        best = theory.best_gamma(row.alpha, row.c, MAX_GAMMA)
         rows.append(
             (
-                *(line.task, line.drafter, line.temperature, line.gamma),
-                *(line.alpha, line.c, roofline and roofline.c, ours and ours.c),
-                *(roofline and roofline.v, ours and ours.v),
-                line.expected,
-                theory.speedup(line.alpha, line.gamma, line.c),
+                row.task,
+                row.drafter,
+                row.temperature,
+                row.gamma,
+                row.alpha,
+                row.c,
+                roofline and roofline.c,
+                ours and ours.c,
+                roofline and roofline.v,
+                ours and ours.v,
+                row.expected,
+                theory.speedup(row.alpha, row.gamma, row.c),
                 ours and ours.predicted_speedup,
                 ours and ours.beta_predicted_speedup,
-                line.measured,
+                row.measured,
                 ours and ours.speedup,
                 best,
-                theory.speedup(line.alpha, best, line.c),
+                theory.speedup(row.alpha, best, row.c),
             )
         )
     columns = (
-        *LINE_KEYS,
+        *ROW_KEYS,
         Column("α", Kind.PAPER),
         *(Column("c", kind) for kind in (Kind.PAPER, Kind.ROOFLINE, Kind.MEASURED)),
         *(Column("v", kind) for kind in (Kind.ROOFLINE, Kind.MEASURED)),
@@ -115,72 +129,28 @@ def table_4(records: RecordSet) -> list[Table]:
         "from its own α and c.",
         "Exp, by β: from β at each token of the baseline's outputs in place of α.",
     )
-    sources = _line_sources(records, measured)
+    sources = _row_sources(records, measured)
     title = "Table 4: predicted (Exp) and measured (Emp) speedup"
     return [Table(title, columns, rows, notes, sources), *_rooflines(records)]
 
 
-def oracle(records: RecordSet) -> list[Table]:
-    """What the best fixed gamma leaves to one that knows the first rejection."""
-    rows = [
-        ("as given", alpha, c, *_oracle(alpha, c))
-        for c in paper.FIGURE_3_COSTS
-        for alpha in (0.5, 0.6, 0.7, 0.8, 0.9)
-    ]
-    measured = {}
-    for found in benchmarks(records):
-        key = values_of(found, "pair", "temperature", *MODEL)
-        measured[key] = max(
-            found, measured.get(key, found), key=lambda one: one.speedup
-        )
-    measured = list(measured.values())
-    for found in measured:
-        name = f"{found.pair}, T {found.temperature:g}"
-        rows.append((name, found.alpha, found.c, *_oracle(found.alpha, found.c)))
-    columns = (
-        Column("α and c of"),
-        Column("α", format=".2f"),
-        Column("c", format=".2f"),
-        Column("best γ", Kind.COMPUTED, "d"),
-        Column("speedup", Kind.COMPUTED),
-        Column("oracle's tokens per target call", Kind.COMPUTED),
-        Column("oracle's speedup", Kind.COMPUTED),
-        Column("gain", Kind.COMPUTED, ".0%"),
-    )
-    title = "Section 3.5: the bound of an oracle that stops each block in time"
-    notes = (
-        "v = 1, so that a draft token costs nothing but c, and where c is 0 there is "
-        "no best γ. Rows of a pair: the α and c that were measured with the γ of its "
-        "best speedup, in the same formulas.",
-    )
-    return [
-        Table(
-            title,
-            columns,
-            rows,
-            notes,
-            Source.from_records(measured, commands.BENCHMARK),
-        )
-    ]
-
-
-def of_line(
-    records: RecordSet, line: paper.Line
+def of_row(
+    records: RecordSet, row: paper.Row
 ) -> tuple[Roofline | None, Benchmark | None]:
     """A roofline of the paper's hardware, and a benchmark, of one of the paper's rows.
 
     A benchmark is a row's if its file is named for the row's run file.
     """
-    rooflines = records.of(Roofline, run=line.run, topology="v4", chips=1)
+    rooflines = records.of(Roofline, run=row.run, topology="v4", chips=1)
     benchmarks = [
         one
         for one in records.of(
             Benchmark,
-            temperature=line.temperature,
-            gamma=line.gamma,
+            temperature=row.temperature,
+            gamma=row.gamma,
             lenience=1.0,
         )
-        if one.path.stem == line.run
+        if one.path.stem == row.run
     ]
     return next(iter(rooflines), None), next(iter(benchmarks), None)
 
@@ -191,26 +161,20 @@ def benchmarks(records: RecordSet) -> list[Benchmark]:
     return distinct(lossless, "pair", "temperature", "gamma", *MODEL)
 
 
-def _oracle(alpha: float, c: float) -> tuple:
-    best = theory.best_gamma(alpha, c, MAX_GAMMA)
-    speed, bound = theory.speedup(alpha, best, c), theory.oracle_speedup(alpha, c)
-    return best, speed, theory.oracle_tokens(alpha), bound, bound / speed - 1
-
-
-def _line_sources(records: RecordSet, measured: list[Benchmark]) -> list[Source]:
+def _row_sources(records: RecordSet, measured: list[Benchmark]) -> list[Source]:
     """Of the twelve rows: what there is, and how to get what there is not."""
     rooflines = [
         found
-        for line in paper.LINES
-        for found in records.of(Roofline, run=line.run, topology="v4", chips=1)
+        for row in paper.ROWS
+        for found in records.of(Roofline, run=row.run, topology="v4", chips=1)
     ]
     sources = _roofline_sources("Roofline, one TPU v4", rooflines)
     sources += Source.from_records(measured, commands.PAPER_ROW) if measured else []
-    missing = [line.run for line in paper.LINES if not of_line(records, line)[0]]
+    missing = [row.run for row in paper.ROWS if not of_row(records, row)[0]]
     if missing:
         text = f"No roofline record of {_listed(missing)}"
         sources.append(Source(text, commands.ROOFLINE))
-    missing = [line.run for line in paper.LINES if not of_line(records, line)[1]]
+    missing = [row.run for row in paper.ROWS if not of_row(records, row)[1]]
     if missing:
         text = (
             f"No measurement of {_listed(missing)} (it needs an accelerator, and "
@@ -221,15 +185,21 @@ def _line_sources(records: RecordSet, measured: list[Benchmark]) -> list[Source]
 
 
 def _listed(runs: list[str]) -> str:
-    return "any row" if len(runs) == len(paper.LINES) else ", ".join(runs)
+    return "any row" if len(runs) == len(paper.ROWS) else ", ".join(runs)
 
 
 def _demo_speeds(records: RecordSet) -> Table:
     found = benchmarks(records)
     rows = [
         (
-            *(one.pair, one.temperature, one.gamma, one.alpha),
-            *(one.c, one.v),
+            one.pair,
+            one.temperature,
+            one.gamma,
+            one.inputs,
+            one.drafted_per_target_call,
+            one.alpha,
+            one.c,
+            one.v,
             theory.speedup(one.alpha, one.gamma, one.c),
             one.predicted_speedup,
             one.beta_predicted_speedup,
@@ -242,6 +212,8 @@ def _demo_speeds(records: RecordSet) -> Table:
     ]
     columns = (
         *DEMO_KEYS,
+        Column("inputs", format="d"),
+        Column("drafted per target call", Kind.MEASURED),
         *(Column(name, Kind.MEASURED) for name in ("α", "c", "v")),
         Column("Theorem 3.8, v = 1", Kind.PREDICTED),
         Column("speedup", Kind.PREDICTED),
@@ -252,6 +224,8 @@ def _demo_speeds(records: RecordSet) -> Table:
         Column("best γ, by β", Kind.PREDICTED, "d"),
     )
     notes = (
+        "α is of the draft tokens that were tested: a drafter that seldom drafts (see "
+        "the column before it) may have a high α and gain little.",
         "Theorem 3.8 has v = 1 and outputs without end; the prediction beside it "
         "counts v, the outputs' lengths and what is paid once (encoding) too.",
         "By β: with β at each token of the baseline's outputs in place of α; and the "
@@ -269,16 +243,21 @@ def _rooflines(records: RecordSet) -> list[Table]:
     found = distinct(records.of(Roofline), "run", "topology", "chips")
     if not found:
         return []
-    paper_speed = {line.run: line.measured for line in paper.LINES}
+    paper_speed = {row.run: row.measured for row in paper.ROWS}
     rows = [
         (
-            *(one.run, f"{one.topology} × {one.chips}", one.c, one.v),
-            *(one.predicted_speedup, paper_speed.get(one.run)),
+            one.run,
+            f"{one.topology} × {one.chips}",
+            one.c,
+            one.v,
+            one.predicted_speedup,
+            paper_speed.get(one.run),
         )
         for one in found
     ]
     columns = (
-        *(Column("run"), Column("TPU")),
+        Column("run"),
+        Column("TPU"),
         *(Column(name, Kind.ROOFLINE) for name in ("c", "v", "speedup")),
         Column("speedup", Kind.PAPER, ".1f"),
     )

@@ -17,20 +17,23 @@ Peer = MeasuredPeer | AbsentPeer
 COLUMNS = (
     Column("peer"),
     Column("tokens/s", Kind.MEASURED, ".0f"),
-    Column("of our baseline's", Kind.MEASURED),
-    Column("lowest and highest", Kind.MEASURED),
-    Column("speculative is faster by", Kind.MEASURED),
+    Column("over our baseline", Kind.MEASURED),
+    Column("rounds", Kind.MEASURED),
+    Column("ours over it", Kind.MEASURED),
     Column("target calls, all rounds", Kind.MEASURED, "d"),
     Column("tokens per target call", Kind.MEASURED),
     Column("MB", Kind.MEASURED, ".0f"),
     Column("same outputs", Kind.MEASURED),
 )
 NOTES = (
-    "MB is the most that was resident "
-    "beside the libraries: weights, buffers, compiled programs. At temperature 0 "
-    "outputs are compared with our baseline's, prompt by prompt.",
-    "“Speculative is faster by” is our speculative loop's speed over the peer's, each "
+    "Over our baseline: the peer's tokens per second over those of our autoregressive "
+    "decoding, which took turns with it; the median of the rounds, beside the least "
+    "and the largest of them.",
+    "Ours over it: the median of our speculative decoding over the peer's median, each "
     "over the baseline that it took turns with.",
+    "MB: the peak resident memory beside the libraries: weights, buffers, compiled "
+    "programs. At temperature 0 outputs are compared with our baseline's, input by "
+    "input.",
 )
 
 

@@ -8,6 +8,8 @@ from specdec_jax.experiments.kinds import Benchmark, Trace
 from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.reproduce import (
     alpha_tables,
+    lenience_tables,
+    oracle_table,
     overview,
     paper_tables,
     peer_tables,
@@ -41,7 +43,7 @@ TABLES: dict[str, tuple[str, Callable[[RecordSet], list[Table]]]] = {
         "Lenience (appendix A.5): more draft tokens are accepted and the output's "
         "distribution is no longer the target's, though no token becomes likelier than "
         "p/l.",
-        alpha_tables.table_5,
+        lenience_tables.table_5,
     ),
     "rejection": (
         "On the same p and q, the rate at which speculative sampling accepts draft "
@@ -51,7 +53,7 @@ TABLES: dict[str, tuple[str, Callable[[RecordSet], list[Table]]]] = {
     "oracle": (
         "No fixed γ does better than an oracle that drafts up to the first rejection "
         "and no further.",
-        paper_tables.oracle,
+        oracle_table.oracle,
     ),
     "peers": (
         "The same weights, inputs and settings in other libraries, float32, in turns "

@@ -109,7 +109,7 @@ def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
     found = RecordSet.read([folder]).of(Roofline, topology="v5e", chips=4)
     assert {one.run for one in found} == set(rows)
     assert len(rows) == 12
-    for line in paper.LINES:
+    for line in paper.ROWS:
         ours = rows[line.run]
         far = abs(ours.predicted_speedup / line.measured - 1) > 0.15
         assert bool(ours.why) == far

@@ -21,6 +21,7 @@ from specdec_jax.experiments.measure.alpha import (
 from specdec_jax.experiments.measure.intervals import mean_with_interval
 from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.job import encode
+from specdec_jax.loading import RULE_BASED
 from specdec_jax.sampling import theory
 from specdec_jax.training.fit_ngram import fit_ngram
 from tests.experiments.measure.token_by_token import probabilities
@@ -181,7 +182,7 @@ def test_drafters_have_names(tiny_pair):
         "prompt_lookup": "prompt_lookup",
     }
     for made, name in names.items():
-        drafter = sd.pair.BY_RULE[made](VOCAB_SIZE, 56)
+        drafter = RULE_BASED[made](VOCAB_SIZE, 56)
         pair = dataclasses.replace(tiny_pair, drafter=drafter)
         assert drafter_name(pair) == name
     drafter = sd.drafters.ngram.NGramDrafter(VOCAB_SIZE, 56)

@@ -130,7 +130,7 @@ def test_settings_out_of_range_are_refused(change):
         ({"gammas": "58"}, "gammas must be a list, not '58'"),
         ({"repeats": 2.0}, "repeats must be an integer, at least 1, not 2.0"),
         ({"max_new_tokens": True}, "max_new_tokens must be an integer"),
-        ({"seed": -1}, "seed must be an integer from 0"),
+        ({"seed": -1}, "seed must be an integer, at least 0, not -1"),
     ],
 )
 def test_values_that_gin_lets_through_are_named(change, words):

@@ -16,6 +16,7 @@ from specdec_jax.experiments.peers.summary import line, summary
 from specdec_jax.experiments.record_file import RecordFile
 from tests.experiments.peers.fake_peers import FakeStart, doubled
 
+ABOUT = {"pair": "a_pair", "dtype": "float32", "weights": "a"}
 INPUTS = [[5, 6, 1], [7, 1]]
 PEERS = ("baseline", "speculative", "t5x", "transformers")
 CONFIG = PeersConfig(peers=PEERS, repeats=2, max_new_tokens=9)
@@ -33,7 +34,7 @@ def no_pauses(monkeypatch):
 
 
 def compared(start, config=CONFIG, records=None):
-    made = compare_peers({"pair": "a_pair"}, INPUTS, config, start, records)
+    made = compare_peers(ABOUT, INPUTS, config, start, records)
     return {record.peer: record for record in made}
 
 
@@ -74,7 +75,7 @@ def test_peers_take_turns_and_the_first_round_warms_up(monkeypatch):
     monkeypatch.setattr(rounds, "TURN", 2)
     inputs = [[5, 6, 1], [7, 1], [8, 1]]
     start = FakeStart(**ALL)
-    made = compare_peers({"pair": "a_pair"}, inputs, CONFIG, start)
+    made = compare_peers(ABOUT, inputs, CONFIG, start)
     records = {record.peer: record for record in made}
     # 7, 5 and 5 tokens in each of two rounds; no more are counted than are asked for.
     assert records["baseline"].tokens == 34
@@ -100,9 +101,9 @@ def test_records_of_other_sentences_are_refused(tmp_path):
     file = RecordFile(tmp_path / "peers.jsonl")
     config = PeersConfig(peers=("speculative",), repeats=1)
     start = FakeStart(**ALL)
-    list(compare_peers({"pair": "a_pair"}, INPUTS, config, start, file))
+    list(compare_peers(ABOUT, INPUTS, config, start, file))
     with pytest.raises(DataError, match="peers.jsonl:1 has inputs_sha256"):
-        list(compare_peers({"pair": "a_pair"}, INPUTS[::-1], config, start, file))
+        list(compare_peers(ABOUT, INPUTS[::-1], config, start, file))
 
 
 def test_an_absent_peer_is_named_with_what_installs_it():

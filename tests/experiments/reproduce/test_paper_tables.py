@@ -3,7 +3,12 @@
 import pytest
 
 from specdec_jax.experiments.record_set import RecordSet
-from specdec_jax.experiments.reproduce import alpha_tables, paper_tables
+from specdec_jax.experiments.reproduce import (
+    alpha_tables,
+    lenience_tables,
+    oracle_table,
+    paper_tables,
+)
 from specdec_jax.experiments.tables import Kind
 from tests.experiments import found_records as records
 
@@ -89,7 +94,7 @@ def test_without_records_there_are_dashes_and_commands():
     for table in (
         paper_tables.table_2(NOTHING)[-1],
         *alpha_tables.table_3(NOTHING),
-        *alpha_tables.table_5(NOTHING),
+        *lenience_tables.table_5(NOTHING),
         *alpha_tables.rejection(NOTHING),
     ):
         assert table.sources[0].text == "No record yet"
@@ -147,13 +152,15 @@ def test_alphas_of_the_pairs_at_hand_stand_below_the_papers(found):
     assert heads[2:] == [
         *("α, T 0 (paper)", "α, T 1 (paper)"),
         *("α, T 0 (measured)", "95% (measured)"),
-        *("α, T 1 (measured)", "95% (measured)", "tokens (measured)"),
+        *("α, T 1 (measured)", "95% (measured)"),
+        *("drafted (measured)", "inputs (measured)", "tokens (measured)"),
     ]
     interval = "0.58–0.64"
-    assert rows[5] == ["T5-XXL, EnDe", "T5-small", "0.75", "0.62", *["–"] * 5]
+    assert rows[5] == ["T5-XXL, EnDe", "T5-small", "0.75", "0.62", *["–"] * 7]
     assert rows[16:] == [
-        ["a_pair", "bigram, top-40", *["–"] * 4, "0.20", interval, "1000"],
-        ["a_pair", "neural", "–", "–", "0.75", interval, "0.61", interval, "1000"],
+        ["a_pair", "bigram, top-40", *["–"] * 4, "0.20", interval] + ["–", "–", "1000"],
+        ["a_pair", "neural", "–", "–", "0.75", interval, "0.61", interval]
+        + ["–", "–", "1000"],
     ]
 
 
@@ -196,18 +203,18 @@ def test_alpha_in_the_loop_stands_beside_alpha_without_decoding(tmp_path):
         records.benchmark(temperature=0.5),
     )
     table = alpha_tables.table_3(RecordSet.read([path]))[1]
-    start = ["a_pair", "neural", "1", "0.610", "0.580–0.640"]
+    start = ["a_pair", "neural", "1", "0.610", "0.580–0.640", "–"]
     assert table.cells()[1:] == [
-        [*start, "1", "0.650", "–", "no"],
-        [*start, "2", "0.650", "0.620–0.680", "yes"],
-        [*start, "3", "0.650", "0.630–0.670", "no"],
-        [*start, "5", "0.600", "–", "yes"],
+        [*start, "1", "0.650", "–", "–", "no"],
+        [*start, "2", "0.650", "0.620–0.680", "–", "yes"],
+        [*start, "3", "0.650", "0.630–0.670", "–", "no"],
+        [*start, "5", "0.600", "–", "–", "yes"],
     ]
     assert "benchmark.py" in table.sources[0].command
 
 
 def test_the_oracle_against_the_best_fixed_gamma():
-    (table,) = paper_tables.oracle(NOTHING)
+    (table,) = oracle_table.oracle(NOTHING)
     rows = {(row[1], row[2]): row[3:] for row in table.rows}
     # At c = .05, alpha = .8: the oracle 1 / (.2 + .04), the best gamma 8.
     best, speed, tokens, bound, gain = rows[0.8, 0.05]
@@ -225,12 +232,12 @@ def test_the_oracle_of_a_pair_has_its_best_gamma_and_weights_of_its_own(tmp_path
         records.benchmark(weights="a", gamma=5, speedup=1.9, alpha=0.8),
         records.benchmark(weights="b", gamma=5, speedup=9.0, alpha=0.9),
     )
-    (table,) = paper_tables.oracle(RecordSet.read([path]))
+    (table,) = oracle_table.oracle(RecordSet.read([path]))
     assert [row[1] for row in table.rows[-2:]] == [0.8, 0.9]
 
 
 def test_lenience_at_temperature_0_gives_the_papers_speeds():
-    table = alpha_tables.table_5(NOTHING)[1]
+    table = lenience_tables.table_5(NOTHING)[1]
     printed = column(table, "speedup, T5-small", Kind.PAPER)
     assert printed == ["3.3", "3.3", "3.9", "4.9"]
     assert column(table, "speedup, T5-small", Kind.COMPUTED) == printed
@@ -246,7 +253,7 @@ def test_lenience_of_a_pair_stands_beside_the_papers(found, tmp_path):
         records.benchmark(**warm, speedup=1.7, alpha=0.72, lenience=0.5),
     )
     found = RecordSet.read([tmp_path / "others.jsonl", timed])
-    warm, cold, measured = alpha_tables.table_5(found)
+    warm, cold, measured = lenience_tables.table_5(found)
     name = "α, a_pair, neural"
     assert column(warm, name, Kind.MEASURED) == ["0.61", "0.70", "–", "–"]
     assert column(warm, "α, T5-small", Kind.PAPER) == ["0.62", "0.71", "0.76", "0.84"]
@@ -275,5 +282,21 @@ def test_lenience_of_a_pair_stands_beside_the_papers(found, tmp_path):
 def test_rejection_sampling_stands_beside_speculative(found):
     (table,) = alpha_tables.rejection(found)
     assert table.cells()[1:] == [
-        ["a_pair", "neural", "1", "0.61", "0.58–0.64", "0.02", "0.01–0.03", "1000"]
+        ["a_pair", "neural", "1", "0.61", "0.58–0.64", "0.02", "0.01–0.03"]
+        + ["–", "1000"]
     ]
+
+
+def test_few_inputs_and_few_draft_tokens_are_seen_beside_a_rate(tmp_path):
+    path = records.write(
+        tmp_path / "records.jsonl",
+        records.alpha(inputs=3, drafted_share=0.01, alpha=1.0),
+        records.benchmark(inputs=3, drafted_per_target_call=0.02, alpha=1.0),
+    )
+    found = RecordSet.read([path])
+    rates = alpha_tables.table_3(found)[0]
+    assert column(rates, "drafted", Kind.MEASURED)[-1] == "1%"
+    assert column(rates, "inputs", Kind.MEASURED)[-1] == "3"
+    speeds = paper_tables.table_2(found)[1]
+    assert column(speeds, "inputs", Kind.KEY) == ["3"]
+    assert column(speeds, "drafted per target call", Kind.MEASURED) == ["0.02"]
