@@ -64,12 +64,8 @@ def _decode_texts(console, processes):
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
-    console = Console(
-        force_terminal=terminal,
-        highlight=False,
-        soft_wrap=True,
-        record=bool(_SVG.value),
-    )
+    shown = {"highlight": False, "soft_wrap": True, "record": bool(_SVG.value)}
+    console = Console(force_terminal=terminal, **shown)
     is_task = gin_bindings.is_bound("TaskRun.task") and not text_flags.are_given()
     with process_flags.processes() as processes:
         records = (_decode_task if is_task else _decode_texts)(console, processes)

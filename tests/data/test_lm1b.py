@@ -70,9 +70,9 @@ def test_a_split_is_continued_and_recorded_without_scores(
     records = RecordFile(tmp_path / "out.jsonl")
     run = TaskRun(pair=gpt_pair, task=task, settings=settings, batch_size=4)
     summary = run(records)
-    assert summary["scores"] == {}
+    assert summary.scores == {}
     examples, rows = task.examples("test"), list(records)
-    assert [row["input"] for row in rows] == [e.source for e in examples]
+    assert [row.input for row in rows] == [e.source for e in examples]
     assert len(rows) % 4  # the last batch was filled up
     whole = [
         e
@@ -82,7 +82,7 @@ def test_a_split_is_continued_and_recorded_without_scores(
     for example in whole[:2]:  # cut between words, texts give the same ids again
         texts, ids = [example.source] * 4, [example.index] * 4
         out = generate(gpt_pair, texts, settings, seed=0, row_ids=ids)
-        assert rows[example.index]["output"] == out.texts[0]
+        assert rows[example.index].output == out.texts[0]
     assert whole
 
 
