@@ -19,7 +19,7 @@ from specdec_jax.experiments.record_file import RecordFile
 flags.adopt_module_key_flags(process_flags)
 flags.adopt_module_key_flags(text_flags)
 _OUT = flags.DEFINE_string(
-    "out", None, "append JSON lines here; inputs in it are done."
+    "out", None, "append JSON lines here; what it holds is done."
 )
 _FORMAT = flags.DEFINE_enum("format", "trace", ["trace", "text", "jsonl"], "to print.")
 _METHOD = flags.DEFINE_enum(
