@@ -24,10 +24,20 @@ from specdec_jax.experiments.kinds.peers import AbsentPeer, MeasuredPeer
 KINDS = {
     kind.kind: kind
     for kind in (
-        *(Benchmark, Alpha, AlphaOutput, Sweep),
-        *(MeasuredPeer, AbsentPeer),
-        *(CompiledProgram, StepFloor, Walltime, Roofline),
-        *(Trace, DecodedText, DecodedRow, TaskScores),
+        Benchmark,
+        Alpha,
+        AlphaOutput,
+        Sweep,
+        MeasuredPeer,
+        AbsentPeer,
+        CompiledProgram,
+        StepFloor,
+        Walltime,
+        Roofline,
+        Trace,
+        DecodedText,
+        DecodedRow,
+        TaskScores,
     )
 }
 

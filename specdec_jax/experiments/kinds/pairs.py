@@ -187,8 +187,12 @@ class Alpha(OfPair):
     def __post_init__(self):
         """Raises ValueError if it has gammas, and not all that is shown with them."""
         shown = (
-            *("beta_autocorrelation", "beta_by_position", "drafted_share", "mean_beta"),
-            *("tokens_per_target_call", "tokens_per_target_call_iid"),
+            "beta_autocorrelation",
+            "beta_by_position",
+            "drafted_share",
+            "mean_beta",
+            "tokens_per_target_call",
+            "tokens_per_target_call_iid",
         )
         lacking = [name for name in shown if getattr(self, name) is None]
         if self.gammas and lacking:
