@@ -33,7 +33,7 @@ _OUT = flags.DEFINE_string("out", None, "a new folder for records, report and fi
 
 def _new_path(folder):
     """Of the records in a folder that has none, checked before compiling begins."""
-    path = folder / "ahead.jsonl"
+    path = folder / "aot.jsonl"
     try:
         if path.exists() and path.stat().st_size:
             raise SettingsError(f"{path} holds a report: give another folder")

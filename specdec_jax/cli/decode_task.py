@@ -79,7 +79,7 @@ class TaskRun:
     def __post_init__(self):
         check_kinds(self, may_be_0=("seed",))
         check_seed(self.seed)
-        for name, value in dataclasses.asdict(self.settings).items():
+        for name, value in self.settings.as_dict().items():
             if isinstance(value, tuple):
                 raise SettingsError(f"{name} must be one number for all rows of a task")
         if not Tokenizer(self.task.vocabulary).same_pieces(self.pair.tokenizer):
@@ -186,7 +186,7 @@ class TaskRun:
             "lengths": self.task.lengths,
             "method": self.method,
             **self.pair.about,
-            "settings": dataclasses.asdict(self.settings),
+            "settings": self.settings.as_dict(),
             "seed": self.seed,
         }
 

@@ -135,7 +135,7 @@ class DecodeRun:
         return {
             "method": self.method,
             **self.pair.about,
-            "settings": dataclasses.asdict(self.settings),
+            "settings": self.settings.as_dict(),
             "seed": self.seed,
         }
 

@@ -1,6 +1,7 @@
 """Settings are checked, and the message names the one that is wrong."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.errors import PairError, SettingsError, SpecdecError
+from specdec_jax.sampling import TokenRule
 from tests import toy_models as toys
 
 NAN, INF = float("nan"), float("inf")
@@ -106,3 +108,19 @@ def test_sizes_that_no_loop_can_have_are_refused():
         Speculative(model, NeuralDrafter(model), 4, 0, toys.EOS)
     with pytest.raises(SettingsError, match="max_new_tokens must be at least 1"):
         Autoregressive(model, 0, toys.EOS)
+
+
+def test_settings_by_name_are_json_and_a_rule_is_told_by_its_name():
+    settings = DecodeSettings(gamma=[1, 2], temperature=0.5)
+    assert json.loads(json.dumps(settings.as_dict())) == {
+        "gamma": [1, 2],
+        "temperature": 0.5,
+        "top_k": 0,
+        "top_p": 1.0,
+        "lenience": 1.0,
+        "max_new_tokens": 64,
+        "max_gamma": None,
+        "rule": "token",
+    }
+    own = DecodeSettings(rule=TokenRule())
+    assert own.as_dict()["rule"] == "token"

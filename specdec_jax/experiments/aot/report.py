@@ -42,11 +42,11 @@ def markdown(records: Iterable[Record]) -> str:
 
 
 def save(folder: Path, records: Sequence[Record]) -> None:
-    """Writes `ahead.md` and the picture of the walltime."""
+    """Writes `aot.md` and the picture of the walltime."""
     from specdec_jax.experiments import figures
     from specdec_jax.experiments.trace import trace_figures
 
-    (folder / "ahead.md").write_text(markdown(records), "utf-8")
+    (folder / "aot.md").write_text(markdown(records), "utf-8")
     for record in records:
         if isinstance(record, Walltime):
             picture = trace_figures.timelines(walltime_rows(record))

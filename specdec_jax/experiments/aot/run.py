@@ -12,7 +12,7 @@ import numpy as np
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
-from specdec_jax.experiments.aot import compile as ahead
+from specdec_jax.experiments.aot import compile as aot_compile
 from specdec_jax.experiments.kinds import (
     CompiledProgram,
     Roofline,
@@ -72,13 +72,13 @@ class AOTRun:
         )
 
     def __call__(
-        self, kind: str, chips: int, programs: Sequence[str] = ahead.PROGRAMS
+        self, kind: str, chips: int, programs: Sequence[str] = aot_compile.PROGRAMS
     ) -> Iterator[CompiledProgram | StepFloor | Walltime | Roofline]:
         """Yields a record for each program, each step, and each row of Table 2.
 
         Args:
           kind, chips: as in `topology.describe`.
-          programs: to compile, of `ahead.PROGRAMS`.
+          programs: to compile, of `aot_compile.PROGRAMS`.
         """
         decode = self.decode(topology.describe(kind, chips))
         chip = topology.CHIPS[kind]
@@ -90,7 +90,7 @@ class AOTRun:
             "batch": decode.rows.prompt.lengths.shape[0],
         }
         costs = {name: roofline.step_cost(decode, name) for name in STEPS}
-        for compiled in ahead.compile_programs(decode, programs):
+        for compiled in aot_compile.compile_programs(decode, programs):
             facts = program_facts(compiled)
             if compiled.name in costs:
                 needed = costs[compiled.name].bytes
@@ -163,7 +163,7 @@ def model_costs(decode: Decode, chip: topology.Chip) -> tuple[float, float]:
     return draft / target, verify / target
 
 
-def program_facts(compiled: ahead.Compiled) -> dict[str, Any]:
+def program_facts(compiled: aot_compile.Compiled) -> dict[str, Any]:
     """What the compiler says of a program; all bytes are of one chip."""
     memory = compiled.program.memory_analysis()
     program = Program.parse(compiled.program.as_text())

@@ -35,7 +35,7 @@ def compile_ahead(folder, *flags, gin_file=GIN):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return list(RecordFile(folder / "ahead.jsonl")), done.stdout
+    return list(RecordFile(folder / "aot.jsonl")), done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
         assert bool(ours.why) == far
     assert "| arguments (compiler) " in printed
     assert "| ms (roofline) " in printed
-    assert (folder / "ahead.md").read_text() in printed
+    assert (folder / "aot.md").read_text() in printed
     assert "<svg" in (folder / "walltime.svg").read_text()
     assert (folder / "walltime.png").read_bytes().startswith(b"\x89PNG")
 
@@ -183,5 +183,5 @@ def test_a_run_that_fails_leaves_no_file_and_a_report_is_left_alone(tmp_path):
 
     assert "slices of" in failing("--chips=3")
     assert not list(tmp_path.iterdir())
-    (tmp_path / "ahead.jsonl").write_text("{}\n")
+    (tmp_path / "aot.jsonl").write_text("{}\n")
     assert "holds a report" in failing("--chips=1")
