@@ -91,7 +91,7 @@ def _teacher_forcing(model, params, batch, dropout_key):
     sources = (batch.encoder_tokens, batch.encoder_mask)
     return model.apply(
         {"params": params},
-        *(() if isinstance(model, GPT) else sources),
+        *(() if model.config.decoder_only else sources),
         batch.decoder_inputs,
         deterministic=dropout_key is None,
         rngs=None if dropout_key is None else {"dropout": dropout_key},
