@@ -25,6 +25,7 @@ from specdec_jax.runtime.distributed import Processes
 from specdec_jax.runtime.progress import progress_bar
 from specdec_jax.runtime.records import RecordFile, environment
 from specdec_jax.runtime.storage import beside
+from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.typing import Any
 
 # What gin fills in; the rest is the program's.
@@ -59,7 +60,7 @@ class TaskRun:
       processes: those that work on this run; all have the same of everything else.
 
     Raises:
-      SettingsError: a setting is a sequence.
+      SettingsError: a setting is a sequence, or a number is not what it may be.
       PairError: the task's vocabulary is not the pair's.
     """
 
@@ -74,6 +75,8 @@ class TaskRun:
     processes: Processes = Processes()
 
     def __post_init__(self):
+        check_kinds(self, may_be_0=("seed",))
+        check_seed(self.seed)
         for name, value in dataclasses.asdict(self.settings).items():
             if isinstance(value, tuple):
                 raise SettingsError(f"{name} must be one number for all rows of a task")
