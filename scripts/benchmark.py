@@ -6,30 +6,15 @@ Settings that FILE already holds are not measured again.
 """
 
 from absl import flags
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from specdec_jax import load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
 from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig, benchmark
+from specdec_jax.experiments.summaries import benchmark_summary
 
 flags.adopt_module_key_flags(measure_flags)
-
-COLUMNS = {
-    "temperature": "T",
-    "gamma": "γ",
-    "lenience": "l",
-    "alpha": "α",
-    "c": "c",
-    "verify_cost": "v",
-    "predicted_speedup": "by α",
-    "beta_predicted_speedup": "by β",
-    "speedup": "measured",
-    "tokens_per_second": "tok/s",
-    "baseline_tokens_per_second": "baseline",
-}
 
 
 def main(_):
@@ -42,19 +27,14 @@ def main(_):
     for record in benchmark(pair, measure_flags.inputs(pair), config, records):
         gin_bindings.save_operative_config(records.path)
         # From the betas, which know where nothing is drafted; with lenience from α.
-        by_beta = record.get("beta_predicted_speedup")
-        predicted = record["predicted_speedup"] if by_beta is None else by_beta
+        by_beta = record.beta_predicted_speedup
+        predicted = record.predicted_speedup if by_beta is None else by_beta
         console.print(
-            f"T={record['temperature']:g} γ={record['gamma']} "
-            f"l={record['lenience']:g}: {record['speedup']:.2f}x measured, "
+            f"T={record.temperature:g} γ={record.gamma} "
+            f"l={record.lenience:g}: {record.speedup:.2f}x measured, "
             f"{predicted:.2f}x predicted by {'α' if by_beta is None else 'β'}"
         )
-    table = Table(*COLUMNS.values(), box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for record in records:
-        # Older records lack what was added since.
-        values = (record.get(key) for key in COLUMNS)
-        table.add_row(*("–" if x is None else f"{x:.3g}" for x in values))
-    console.print(table)
+    console.print(benchmark_summary(records))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.aot import compile as aot_compile
 from specdec_jax.experiments.aot import report
 from specdec_jax.experiments.aot.run import AOTRun
+from specdec_jax.experiments.kinds import CompiledProgram
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.partitioning import topology
-from specdec_jax.runtime.records import RecordFile
 
 _TOPOLOGY = flags.DEFINE_enum(
     "topology", "v4", list(topology.CHIPS), "generation of TPU."
@@ -60,8 +61,8 @@ def main(_):
         if path:
             file = file or RecordFile(path)  # a run that fails before leaves no file
             file.append(record)
-        if record["what"] == "program":
-            print(f"{record['program']}: {record['compile_seconds']:.0f} s", flush=True)
+        if isinstance(record, CompiledProgram):
+            print(f"{record.program}: {record.compile_seconds:.0f} s", flush=True)
     if file:
         report.save(file.path.parent, records)
         gin_bindings.save_operative_config(file.path)

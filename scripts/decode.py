@@ -14,12 +14,12 @@ from specdec_jax.cli import gin_bindings, process_flags, text_flags
 from specdec_jax.cli.decode_task import CONFIGURED, TaskRun
 from specdec_jax.cli.decode_texts import DecodeRun
 from specdec_jax.cli.program import run_program
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 
 flags.adopt_module_key_flags(process_flags)
 flags.adopt_module_key_flags(text_flags)
 _OUT = flags.DEFINE_string(
-    "out", None, "append JSON lines here; inputs in it are done."
+    "out", None, "append JSON lines here; what it holds is done."
 )
 _FORMAT = flags.DEFINE_enum("format", "trace", ["trace", "text", "jsonl"], "to print.")
 _METHOD = flags.DEFINE_enum(
@@ -64,12 +64,8 @@ def _decode_texts(console, processes):
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
     terminal = {"auto": None, "always": True, "never": False}[_COLOR.value]
-    console = Console(
-        force_terminal=terminal,
-        highlight=False,
-        soft_wrap=True,
-        record=bool(_SVG.value),
-    )
+    shown = {"highlight": False, "soft_wrap": True, "record": bool(_SVG.value)}
+    console = Console(force_terminal=terminal, **shown)
     is_task = gin_bindings.is_bound("TaskRun.task") and not text_flags.are_given()
     with process_flags.processes() as processes:
         records = (_decode_task if is_task else _decode_texts)(console, processes)

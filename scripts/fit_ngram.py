@@ -9,14 +9,12 @@ from pathlib import Path
 from absl import flags
 
 from specdec_jax import DataError, SettingsError
-from specdec_jax.checkpoints import ngram_file as ngram
+from specdec_jax.checkpoints import ngram_file
 from specdec_jax.cli.program import run_program
-from specdec_jax.data.tokenizer import Tokenizer
+from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.training.fit_ngram import fit_ngram, read_sequences
 
-_TEXT = flags.DEFINE_string(
-    "text", None, "outputs as text, one a line; needs --tokenizer."
-)
+_TEXT = flags.DEFINE_string("text", None, "outputs, one a line; needs --tokenizer.")
 _TOKENS = flags.DEFINE_string(
     "tokens", None, "instead of --text: token ids, one output a line, EOS included."
 )
@@ -66,13 +64,13 @@ def main(_):
         read_sequences(_TEXT.value or _TOKENS.value, _TEXT.value and tokenizer),
         vocab_size,
         _ORDER.value,
+        start_id=(tokenizer.special_ids if tokenizer else T5_IDS).start_id,
         min_count=_MIN_COUNT.value,
         max_successors=_MAX_SUCCESSORS.value,
     )
-    ngram.save(out, params, tokenizer)
+    ngram_file.save(out, params, tokenizer)
     for n, table in enumerate(params.tables, 2):
-        kept = int(table.first[-1])
-        print(f"order {n}: {kept} n-grams after {len(table.keys)} contexts")
+        print(f"order {n}: {table.first[-1]} n-grams, {len(table.keys)} contexts")
     print(out)
 
 

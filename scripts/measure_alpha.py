@@ -8,33 +8,15 @@ FILE.outputs.jsonl; a run that was stopped goes on.
 """
 
 from absl import flags
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from specdec_jax import load_pair
 from specdec_jax.cli import gin_bindings, measure_flags
 from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.measure.alpha import AlphaConfig, AlphaRun
+from specdec_jax.experiments.summaries import alpha_summary
 
 flags.adopt_module_key_flags(measure_flags)
-
-COLUMNS = {
-    "temperature": "T",
-    "top_k": "top-k",
-    "top_p": "top-p",
-    "lenience": "l",
-    "alpha": "α",
-    "alpha_interval": "95%",
-    "guessed": "guessed",
-    "tokens": "tokens",
-}
-
-
-def _shown(value):
-    if isinstance(value, list | tuple):
-        return "–".join(f"{x:.3f}" for x in value)
-    return str(value) if isinstance(value, int) else f"{value:.3g}"
 
 
 def main(_):
@@ -45,14 +27,11 @@ def main(_):
     pair = gin_bindings.configured(load_pair)()
     for _ in AlphaRun(pair, measure_flags.inputs(pair), config, records)():
         gin_bindings.save_operative_config(records.path)
-    table = Table(*COLUMNS.values(), box=box.SIMPLE)
-    for record in records:
-        table.add_row(*(_shown(record[key]) for key in COLUMNS))
     console = Console(soft_wrap=True, highlight=False)
-    console.print(table)
+    console.print(alpha_summary(records))
     console.print(
-        f"{records.path} has more: β by position, its autocorrelation, tokens a target "
-        "run for each γ. scripts/reproduce.py --what=table3 shows all of it."
+        f"{records.path} has more: β by position, its autocorrelation, tokens per "
+        "target call for each γ. scripts/reproduce.py --what=table3 shows all of it."
     )
 
 

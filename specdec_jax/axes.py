@@ -2,7 +2,7 @@
 
 Networks name the axes of what they compute with `constrain`. Without a mesh that is
 nothing: the array itself comes back, and nothing is added to the program. Under a mesh
-(`specdec_jax.partitioning`) the names say how an array is cut over the devices.
+(`specdec_jax.partitioning`) the names say how an array is sharded over the devices.
 
     batch     rows                           length    positions of one call
     embed     the width between layers       mlp       the feed-forward's hidden width
@@ -27,11 +27,11 @@ _CONSTRAIN: contextvars.ContextVar[Constrain | None] = contextvars.ContextVar(
 
 
 def constrain(x: Array, *names: str | None) -> Array:
-    """The same array, cut over the devices as the names of its axes say.
+    """The same array, sharded over the devices as the names of its axes say.
 
     Args:
       x: of any shape.
-      names: one for each axis; None for an axis that is never cut.
+      names: one for each axis; None for an axis that is never sharded.
     """
     if len(names) != x.ndim:
         raise ValueError(f"{x.ndim} axes of {x.shape} and {len(names)} names: {names}")
@@ -41,7 +41,7 @@ def constrain(x: Array, *names: str | None) -> Array:
 
 @contextlib.contextmanager
 def constrained_by(inner: Constrain) -> Iterator[None]:
-    """What is traced inside is cut as `inner` says."""
+    """What is traced inside is sharded as `inner` says."""
     token = _CONSTRAIN.set(inner)
     try:
         yield

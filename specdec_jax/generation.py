@@ -98,7 +98,7 @@ def generate(
       method: "speculative", or "autoregressive" for the baseline.
       row_ids: what each row's draws are derived from, with the seed; 0, 1, ... if not
         given. Give an input's place in a longer list to have its output not depend on
-        how the list was cut into batches.
+        how the list is split into batches.
       **fields: of `DecodeSettings`, in place of those of `settings`: `gamma`,
         `temperature`, `top_k`, `top_p`, `lenience`, `max_new_tokens`, `max_gamma` and
         `rule`. Each number may be a sequence, one value a row.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.data import batching
-from specdec_jax.data.tokenizer import EOS_ID, PAD_ID
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
@@ -16,7 +14,6 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.models.adapters import EncoderInputs, NoInputs
 from specdec_jax.pair import Pair
 from specdec_jax.partitioning import layouts
 from specdec_jax.partitioning.loops import Partition
@@ -27,7 +24,6 @@ from specdec_jax.typing import Array, Params, PyTree
 
 METHODS = ("speculative", "autoregressive")
 MAX_INPUT_TOKENS = 512
-INPUT_BUCKET = 8  # inputs are padded to a multiple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Job:
     decoder: Autoregressive | Speculative
     keys: Array
     params: Params
-    inputs: EncoderInputs | NoInputs
+    inputs: PyTree
     prompt: Prompt
     rows: RowSettings
     batch: int
@@ -119,7 +115,7 @@ def prepare_tokens(
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
     rows = settings.rows(batch)
-    inputs, prompt = (_to_go_on_from if pair.decoder_only else _to_answer)(encoded)
+    inputs, prompt = pair.config.batch(encoded, pair.tokenizer.special_ids)
     _check_positions(pair, prompt, rows)
     if method == "speculative" and settings.static_gamma > 0:
         decoder = Speculative(
@@ -127,13 +123,16 @@ def prepare_tokens(
             pair.drafter,
             settings.static_gamma,
             settings.buffer_size,
-            EOS_ID,
+            pair.tokenizer.eos_id,
             settings.verification_rule,
         )
         params = pair.params
     else:
         decoder = Autoregressive(
-            pair.target, settings.buffer_size, EOS_ID, settings.verification_rule
+            pair.target,
+            settings.buffer_size,
+            pair.tokenizer.eos_id,
+            settings.verification_rule,
         )
         params = pair.params.target
     ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
@@ -148,31 +147,6 @@ def prepare_tokens(
         given = pair.partition.deal(*given)
     keys, inputs, prompt, rows = given
     return Job(decoder, keys, params, inputs, prompt, rows, batch, pair.partition)
-
-
-def _to_answer(encoded: Sequence[Sequence[int]]) -> tuple[EncoderInputs, Prompt]:
-    """An encoder-decoder reads its inputs, and begins with the start token."""
-    batch = len(encoded)
-    width = batching.bucketed(max(map(len, encoded)), INPUT_BUCKET)
-    inputs = EncoderInputs(
-        tokens=jnp.asarray(batching.pad(encoded, width)),
-        mask=jnp.asarray(batching.lengths_mask(encoded, width, batch)),
-    )
-    start = jnp.full((batch, 1), PAD_ID, jnp.int32)
-    return inputs, Prompt(tokens=start, lengths=jnp.ones(batch, jnp.int32))
-
-
-def _to_go_on_from(encoded: Sequence[Sequence[int]]) -> tuple[NoInputs, Prompt]:
-    """A decoder-only model's inputs come after the start token, of unlike lengths."""
-    batch = len(encoded)
-    started = [[PAD_ID, *tokens] for tokens in encoded]
-    lengths = [len(tokens) for tokens in started]
-    width = batching.bucketed(max(lengths), INPUT_BUCKET)
-    prompt = Prompt(
-        tokens=jnp.asarray(batching.pad(started, width)),
-        lengths=jnp.asarray(lengths, jnp.int32),
-    )
-    return NoInputs(rows=jnp.ones(batch, bool)), prompt
 
 
 def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:

@@ -19,9 +19,9 @@ from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.drafters.repeat_last import RepeatLastDrafter
 from specdec_jax.drafters.uniform import UniformDrafter
 from specdec_jax.errors import CheckpointError, PairError, SettingsError
-from specdec_jax.models.adapters import language_model, source_tokens, widened
-from specdec_jax.models.families import ModelConfig, family
-from specdec_jax.models.gpt import GPTConfig
+from specdec_jax.models.adapters import language_model, widened
+from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.inputs import source_tokens
 from specdec_jax.pair import DrafterLike, Pair, made_drafter
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import choose_mesh
@@ -47,11 +47,6 @@ class Model:
     language_model: LanguageModel
     params: Params
     tokenizer: Tokenizer
-
-    @property
-    def decoder_only(self) -> bool:
-        """Whether it has no encoder."""
-        return isinstance(self.config, GPTConfig)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,9 +187,9 @@ def load_pair(
         drafter=made,
         params=PairParams(target=loaded.params, drafter=params),
         tokenizer=loaded.tokenizer,
+        config=loaded.config,
         name=f"{target or name} + {label or name}" if target or drafter else str(name),
         partition=partition,
-        decoder_only=loaded.decoder_only,
         checkpoints=None if is_own else tuple(map(os.fspath, sides)),
     )
     if is_own:
@@ -239,8 +234,8 @@ def _check_match(target: OpenModel, drafter: OpenModel) -> None:
             f"the target ({words[0]}) and the drafter ({words[1]}) have different "
             "vocabularies: speculative decoding needs the same one on both sides"
         )
-    if isinstance(target.config, GPTConfig) != isinstance(drafter.config, GPTConfig):
-        kinds = [f"a {family(one.config)}" for one in sides]
+    if target.config.decoder_only != drafter.config.decoder_only:
+        kinds = [f"a {one.config.family}" for one in sides]
         raise PairError(
             f"the target is {kinds[0]} and the drafter {kinds[1]}: one goes on from "
             "its input and the other answers it, so that they cannot work together"
@@ -251,7 +246,7 @@ def _drafter_without_network(name: str, target: Model) -> tuple[Drafter, Params]
     """The drafter of that name and its parameters."""
     model = target.language_model
     sizes = model.vocab_size, model.padded_vocab_size
-    if name == "prompt_lookup" and not target.decoder_only:
+    if name == "prompt_lookup" and not target.config.decoder_only:
         return PromptLookupDrafter(*sizes, source=source_tokens), {}
     if name in RULE_BASED:
         return RULE_BASED[name](*sizes), {}

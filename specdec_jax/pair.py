@@ -6,15 +6,14 @@ import hashlib
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.data.tokenizer import Tokenizer
-from specdec_jax.decoding.contracts import Drafter, LanguageModel, Prompt
+from specdec_jax.decoding.contracts import Drafter, LanguageModel
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.check import check_drafter
 from specdec_jax.errors import PairError
-from specdec_jax.models.adapters import EncoderInputs, NoInputs
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.typing import Any, Array, Params
 
@@ -32,8 +31,7 @@ class Pair:
       tokenizer: of both.
       name: how the pair was asked for; goes into records.
       partition: the mesh that both are on, if there is one.
-      decoder_only: whether outputs go on from a text, as a GPT's; else they answer it,
-        as a T5's.
+      config: of the target: its sizes, and what its family is like.
       checkpoints: what `load_pair` would take as target and drafter to load it again;
         None if it was not loaded.
     """
@@ -42,10 +40,15 @@ class Pair:
     drafter: Drafter
     params: PairParams
     tokenizer: Tokenizer
+    config: ModelConfig
     name: str
     partition: Partition | None = None
-    decoder_only: bool = False
     checkpoints: tuple[str, str] | None = None
+
+    @property
+    def decoder_only(self) -> bool:
+        """Whether outputs go on from an input, as a GPT's; else they answer it."""
+        return self.config.decoder_only
 
     @property
     def about(self) -> dict[str, str]:
@@ -107,7 +110,7 @@ class Pair:
 
     def check_drafter(self) -> None:
         """Raises PairError unless the drafter keeps to the contract."""
-        inputs, prompt = _small_batch(self.decoder_only)
+        inputs, prompt = self.config.batch([[2, 3, 2], [3]], self.tokenizer.special_ids)
         params = self.params
         check_drafter(
             self.drafter, params.drafter, self.target, params.target, inputs, prompt
@@ -150,16 +153,6 @@ def _millions(params: Params) -> str:
     """How many parameters there are, in words; "" if there are none."""
     count = sum(leaf.size for leaf in jax.tree.leaves(params))
     return f"{count / 1e6:.1f}M" if count else ""
-
-
-def _small_batch(decoder_only: bool) -> tuple[EncoderInputs | NoInputs, Prompt]:
-    """Two unlike rows, as a target of either kind takes them."""
-    tokens = jnp.asarray([[2, 3, 2], [3, 0, 0]], jnp.int32)
-    lengths = jnp.asarray([3, 1], jnp.int32)
-    if decoder_only:
-        return NoInputs(lengths > 0), Prompt(tokens, lengths)
-    start = Prompt(jnp.zeros((2, 1), jnp.int32), jnp.ones(2, jnp.int32))
-    return EncoderInputs(tokens, tokens > 0), start
 
 
 @jax.jit

@@ -19,11 +19,12 @@ from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.neural import NeuralDrafter
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.loading import ASSETS
 from specdec_jax.runtime import distributed
-from specdec_jax.runtime.records import RecordFile
 from tests import toy_models as toys
 from tests.task_data import list_task
+from tests.tiny_pairs import tiny_config
 
 SETTINGS = sd.DecodeSettings(gamma=2, temperature=1.0, max_new_tokens=12)
 V = 30
@@ -45,6 +46,7 @@ def toy_pair() -> sd.Pair:
         drafter=NeuralDrafter(model),
         params=PairParams(*map(toys.table_params, params)),
         tokenizer=Tokenizer(ASSETS / "demo_ende" / "spiece.model"),
+        config=tiny_config(),
         name="toy",
     )
 

@@ -1,6 +1,7 @@
 import html
 import io
 import re
+import types
 
 import numpy as np
 import pytest
@@ -127,3 +128,16 @@ def test_a_terminal_of_any_encoding_shows_the_trace(encoding):
     written = out.read()
     assert "5" in written and "accepted" in written
     assert ("\u0142ódź" in written) == (encoding == "utf-8")
+
+
+def test_in_a_notebook_a_trace_is_displayed_and_not_printed(monkeypatch, capsys):
+    ipython = pytest.importorskip("IPython.display")
+    shown = []
+    monkeypatch.setattr(ipython, "display", shown.append)
+    monkeypatch.setattr(
+        display, "get_console", lambda: types.SimpleNamespace(is_jupyter=True)
+    )
+    display.show([("one", display.steps(INFOS, 0)), ("two", [])], piece)
+    (page,) = shown
+    assert "one" in page.data and "two" in page.data and "w12" in page.data
+    assert capsys.readouterr().out == ""

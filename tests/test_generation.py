@@ -6,10 +6,13 @@ import pytest
 
 import specdec_jax as sd
 from specdec_jax import generation
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.generation import SHOWN_ROWS
-from specdec_jax.job import INPUT_BUCKET
+from specdec_jax.job import prepare
+from specdec_jax.models.inputs import BUCKET
+from tests.special_ids import write_pieces
 from tests.tiny_pairs import SENTENCES
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=16)
@@ -36,13 +39,29 @@ def test_a_texts_output_does_not_depend_on_how_the_list_is_cut(tiny_pair):
         assert alone.texts == [whole.texts[i]]
 
 
+@pytest.mark.parametrize("pair_name", ["tiny_pair", "gpt_pair"])
+def test_start_end_and_padding_are_the_tokenizers(pair_name, request, tmp_path):
+    write_pieces(tmp_path / "spiece.model", unk_id=0, eos_id=2, pad_id=3)
+    tokenizer = Tokenizer(tmp_path / "spiece.model")
+    pair = dataclasses.replace(request.getfixturevalue(pair_name), tokenizer=tokenizer)
+    job = prepare(pair, ["a dog", "a dog runs over the grass"], SETTINGS, seed=0)
+    first, second = np.asarray(job.prompt.tokens)
+    assert first[0] == second[0] == 3
+    read = first if pair.decoder_only else np.asarray(job.inputs.tokens[0])
+    length = len(tokenizer.encode("a dog"))
+    assert (read[:length] != 3).any() and (read[length:] == 3).all()
+    assert job.decoder.eos_id == 2
+    baseline = prepare(pair, ["a dog"], SETTINGS, seed=0, method="autoregressive")
+    assert baseline.decoder.eos_id == 2
+
+
 @pytest.mark.parametrize("method", ["speculative", "autoregressive"])
 def test_texts_of_a_length_bucket_and_all_settings_share_one_compilation(
     tiny_pair, method
 ):
     texts = ["a", "dog", "a dog"]
     lengths = {len(tiny_pair.tokenizer.encode(text)) for text in texts}
-    assert len(lengths) == 3 and max(lengths) <= INPUT_BUCKET
+    assert len(lengths) == 3 and max(lengths) <= BUCKET
 
     def decode(text, **changes):
         settings = {"gamma": 2, "max_gamma": 3, "max_new_tokens": 8} | changes

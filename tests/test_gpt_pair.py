@@ -10,7 +10,7 @@ import specdec_jax as sd
 from specdec_jax.checkpoints import ngram_file as ngram
 from specdec_jax.decoding import compiled
 from specdec_jax.job import encode, prepare
-from specdec_jax.models.adapters import NoInputs
+from specdec_jax.models.inputs import NoInputs
 from specdec_jax.training.fit_ngram import fit_ngram
 from tests import reference
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE

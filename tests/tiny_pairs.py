@@ -6,8 +6,8 @@ import jax
 
 from specdec_jax.checkpoints import native
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
-from specdec_jax.models import families
-from specdec_jax.models.families import ModelConfig
+from specdec_jax.models import parameters
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 
@@ -54,7 +54,7 @@ def tiny_gpt_config(width: int = 32, layers: int = 2, **changes) -> GPTConfig:
 
 def random_params(config: ModelConfig, seed: int):
     """Random weights, the logits' a few times larger, so that outputs vary."""
-    params = families.random_params(config, jax.random.key(seed))
+    params = parameters.random_params(config, jax.random.key(seed))
     if not config.logits_via_embedding:
         params["decoder"]["logits_dense"]["kernel"] *= 3.0
     return params

@@ -17,9 +17,11 @@ from specdec_jax.decoding import compiled
 from specdec_jax.decoding.contracts import Draw, LanguageModel, Prompt
 from specdec_jax.decoding.state import DecodeResult, RowSettings
 from specdec_jax.drafters.base import WrappedDrafter
-from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
-from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.gpt import GPTConfig
+from specdec_jax.models.inputs import EncoderInputs, NoInputs
+from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.sampling import TokenRule, Warp, position_keys, row_keys
 

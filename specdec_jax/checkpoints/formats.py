@@ -1,4 +1,4 @@
-"""One entry for all checkpoint formats: which one a folder is of, by looking."""
+"""One entry for all checkpoint formats; the folder's files tell which one it is."""
 
 import dataclasses
 import os
@@ -8,37 +8,10 @@ from specdec_jax.checkpoints import huggingface, native, t5x
 from specdec_jax.checkpoints.weights import Checkpoint
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.families import ModelConfig, family
-from specdec_jax.models.gpt import GPTConfig
-from specdec_jax.models.t5 import T5Config
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.runtime.storage import Folder, read_file
 
 EXTRA_IDS = 100  # sentinels that T5's vocabularies have after the pieces
-# What a configuration that is asked for must have in common with the checkpoint's.
-SIZES = {
-    T5Config: (
-        "padded_vocab_size",
-        "emb_dim",
-        "num_heads",
-        "head_dim",
-        "mlp_dim",
-        "num_encoder_layers",
-        "num_decoder_layers",
-        "mlp_activations",
-        "logits_via_embedding",
-    ),
-    GPTConfig: (
-        "padded_vocab_size",
-        "emb_dim",
-        "num_heads",
-        "head_dim",
-        "mlp_dim",
-        "num_layers",
-        "max_length",
-        "mlp_activations",
-        "logits_via_embedding",
-    ),
-}
 
 
 def open_checkpoint(
@@ -66,9 +39,10 @@ def open_checkpoint(
         _check_sizes(opened, config)
         return opened
     if t5x.is_checkpoint(path):
-        if isinstance(config, GPTConfig):
+        if config is not None and config.family != t5x.FAMILY:
             raise CheckpointError(
-                f"{path} is of T5X, which holds T5s, and the configuration is a GPT's"
+                f"{path} is of T5X, which holds {t5x.FAMILY}s, and the configuration "
+                f"is a {config.family}'s"
             )
         return t5x.open_folder(path, config)
     raise CheckpointError(f"{path} is of no known format: {_hint(path)}")
@@ -85,7 +59,8 @@ def find_tokenizer(
       given: the SentencePiece model's file, if it is elsewhere.
 
     Raises:
-      CheckpointError: there is none, or it does not fit the checkpoint's vocabulary.
+      CheckpointError: there is none, or it does not fit the checkpoint's vocabulary,
+        or has other special ids than the checkpoint says.
     """
     file = given or _tokenizer_file(os.fspath(path))
     tokenizer = Tokenizer(file)
@@ -100,6 +75,12 @@ def find_tokenizer(
             f"{file} has {pieces} pieces and {checkpoint.path} has a vocabulary of "
             f"{config.vocab_size}"
         )
+    for name, (said, stored_name) in checkpoint.special_ids.items():
+        found = getattr(tokenizer, name)
+        if said != found:
+            raise CheckpointError(
+                f"{checkpoint.path} says {stored_name} {said} and {file} has {found}"
+            )
     return Tokenizer(file, extra)
 
 
@@ -127,19 +108,24 @@ def convert(
         its configuration says.
     """
     checkpoint = open_checkpoint(source)
-    if format != "native" and not isinstance(checkpoint.config, T5Config):
-        raise CheckpointError(
-            f"{source} is of a {family(checkpoint.config)}, which {format} cannot hold"
-        )
+    family = checkpoint.config.family
+    if family not in HOLDS[format]:
+        raise CheckpointError(f"{source} is of a {family}, which {format} cannot hold")
     pieces = find_tokenizer(checkpoint, source, tokenizer)
     config = dataclasses.replace(checkpoint.config, vocab_size=pieces.vocab_size)
     destination = Path(destination)
-    written = WRITERS[format](destination, config, checkpoint.load(dtype), dtype)
+    written = WRITERS[format](
+        destination, config, checkpoint.load(dtype), dtype, pieces.special_ids
+    )
     (destination / TOKENIZER_FILE).write_bytes(read_file(pieces.path))
     return written or destination
 
 
-def _save_t5x(folder, config, params, dtype):
+def _save_native(folder, config, params, dtype, special_ids):
+    native.save(folder, config, params, dtype)  # the tokenizer tells the special ids
+
+
+def _save_t5x(folder, config, params, dtype, special_ids):
     """T5X's step has no configuration: names and shapes must tell it when it is read.
 
     Raises:
@@ -155,7 +141,12 @@ def _save_t5x(folder, config, params, dtype):
     return t5x.save(folder, params, dtype=dtype)
 
 
-WRITERS = {"native": native.save, "huggingface": huggingface.save, "t5x": _save_t5x}
+WRITERS = {"native": _save_native, "huggingface": huggingface.save, "t5x": _save_t5x}
+HOLDS = {  # the families that a format has a place for
+    "native": tuple(family.family for family in native.FORMATS.values()),
+    "huggingface": (huggingface.FAMILY,),
+    "t5x": (t5x.FAMILY,),
+}
 
 
 def _tokenizer_file(path: str) -> str:
@@ -172,12 +163,12 @@ def _tokenizer_file(path: str) -> str:
 def _check_sizes(opened: Checkpoint, config: ModelConfig | None) -> None:
     if config is None:
         return
-    if type(config) is not type(opened.config):
+    if config.family != opened.config.family:
         raise CheckpointError(
-            f"{opened.path} is of a {family(opened.config)} and the configuration is "
-            f"a {family(config)}'s"
+            f"{opened.path} is of a {opened.config.family} and the configuration is "
+            f"a {config.family}'s"
         )
-    for name in SIZES[type(config)]:
+    for name in config.sizes:
         asked, found = getattr(config, name), getattr(opened.config, name)
         if asked != found:
             raise CheckpointError(

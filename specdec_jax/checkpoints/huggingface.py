@@ -4,6 +4,7 @@ v1.0, v1.1, Flan-T5 and mT5. Kernels are stored as [out, in] and transposed when
 are read; the relative bias is [buckets, heads].
 """
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,11 @@ from flax import traverse_util
 from specdec_jax.checkpoints import safetensors_file
 from specdec_jax.checkpoints.huggingface_config import (
     ACTIVATIONS,
-    BUILT_IN,
+    LAYER_NORM_EPSILON,
+    SPECIAL_IDS,
     check_fields,
     read_config,
+    read_special_ids,
     says_tied,
 )
 from specdec_jax.checkpoints.native import CONFIG_FILE, WEIGHTS_FILE, read_json
@@ -27,12 +30,14 @@ from specdec_jax.checkpoints.weights import (
     Tensor,
     one_line,
 )
+from specdec_jax.data.tokenizer import T5_IDS, SpecialIds
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
 
 INDEX_FILE = "model.safetensors.index.json"
+FAMILY = "T5"  # which it holds
 _TOP = {
     "token_embedder/embedding": "shared",
     "encoder/relpos_bias/rel_embedding": (
@@ -118,7 +123,15 @@ def open_folder(folder: str | os.PathLike) -> Checkpoint:
         tensors[name] = (
             safetensors_file.transposed(tensor) if is_transposed(name) else tensor
         )
-    return Checkpoint(str(folder), "huggingface", config, tensors, tensor_name)
+    said = read_special_ids(folder / CONFIG_FILE, fields)
+    return Checkpoint(
+        str(folder),
+        "huggingface",
+        config,
+        tensors,
+        tensor_name,
+        {ours: (said[t], t) for ours, t in SPECIAL_IDS.items() if t in said},
+    )
 
 
 def save(
@@ -126,6 +139,7 @@ def save(
     config: T5Config,
     params: Params,
     dtype: str = "float32",
+    special_ids: SpecialIds = T5_IDS,
 ) -> None:
     """Writes a folder that `transformers.T5ForConditionalGeneration` loads.
 
@@ -163,7 +177,8 @@ def save(
         "tie_word_embeddings": tied,
         "scale_decoder_outputs": tied,
         "is_encoder_decoder": True,
-        **BUILT_IN,
+        "layer_norm_epsilon": LAYER_NORM_EPSILON,
+        **{SPECIAL_IDS[k]: v for k, v in dataclasses.asdict(special_ids).items()},
         "torch_dtype": dtype,
     }
     (folder / CONFIG_FILE).write_text(json.dumps(fields, indent=2) + "\n", "utf-8")

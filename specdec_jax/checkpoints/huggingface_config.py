@@ -13,12 +13,12 @@ ACTIVATIONS = {
     "relu": ("relu",),
     "gated-gelu": ("gelu", "linear"),
 }
-# What all published ones say, and what the model and the decoding loop have built in.
-BUILT_IN = {
-    "layer_norm_epsilon": 1e-6,
-    "pad_token_id": 0,
-    "eos_token_id": 1,
-    "decoder_start_token_id": 0,
+LAYER_NORM_EPSILON = 1e-6  # which the model has built in
+# The tokenizer's special ids, as Hugging Face calls them.
+SPECIAL_IDS = {
+    "start_id": "decoder_start_token_id",
+    "eos_id": "eos_token_id",
+    "pad_id": "pad_token_id",
 }
 
 
@@ -40,12 +40,31 @@ def check_fields(path: Path, fields: Mapping[str, Any]) -> None:
             f"{path} says feed_forward_proj {activation!r}; known are "
             f"{', '.join(ACTIVATIONS)}"
         )
-    for name, known in BUILT_IN.items():
+    epsilon = fields.get("layer_norm_epsilon")
+    if epsilon is not None and epsilon != LAYER_NORM_EPSILON:
+        raise CheckpointError(
+            f"{path} says layer_norm_epsilon {epsilon!r}; only {LAYER_NORM_EPSILON} is "
+            "known"
+        )
+
+
+def read_special_ids(path: Path, fields: Mapping[str, Any]) -> dict[str, int]:
+    """The special ids that `config.json` says, by its own names for them.
+
+    Raises:
+      CheckpointError: one is not an integer, or there are several ends.
+    """
+    said = {}
+    for name in SPECIAL_IDS.values():
         value = fields.get(name)
-        if value is not None and value != known:
-            raise CheckpointError(
-                f"{path} says {name} {value!r}; only {known} is known"
-            )
+        if name == "eos_token_id" and isinstance(value, list) and len(value) == 1:
+            (value,) = value
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise CheckpointError(f"{path} says {name} {value!r}; it must be one id")
+        said[name] = value
+    return said
 
 
 def read_config(path: Path, fields: Mapping[str, Any], own_head: bool) -> T5Config:

@@ -18,14 +18,13 @@ from flax import traverse_util
 from specdec_jax.checkpoints import safetensors_file
 from specdec_jax.checkpoints.weights import Checkpoint, one_line
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.families import ModelConfig
-from specdec_jax.models.gpt import GPTConfig
-from specdec_jax.models.t5 import T5Config
+from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.families import FAMILIES
 from specdec_jax.typing import Params
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
-FORMATS = {"specdec_jax.t5": T5Config, "specdec_jax.gpt": GPTConfig}
+FORMATS = {family.format: family for family in FAMILIES}
 
 
 def save(
@@ -38,8 +37,7 @@ def save(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     flat = traverse_util.flatten_dict(params, sep="/")
-    (name,) = (name for name, kind in FORMATS.items() if isinstance(config, kind))
-    written = {"format": name, **dataclasses.asdict(config)}
+    written = {"format": config.format, **dataclasses.asdict(config)}
     del written["packed"], written["dtype"]  # how a model is run, not what it is
     (folder / CONFIG_FILE).write_text(json.dumps(written, indent=2) + "\n", "utf-8")
     safetensors_file.write(

@@ -13,7 +13,7 @@ from specdec_jax.drafters.ngram import NGramParams, NGramTable
 from specdec_jax.errors import CheckpointError, PairError
 
 DIGEST = "tokenizer_sha256"
-# Of a table's arrays, with what they may hold; table n is of contexts of n tokens.
+# Of a table's arrays, with their types; table n is of contexts of n tokens.
 FIELDS = {
     "keys": ("uint32",),
     "first": ("int32",),
@@ -25,18 +25,18 @@ FIELDS = {
 def save(
     path: str | os.PathLike, params: NGramParams, tokenizer: Tokenizer | None = None
 ) -> None:
-    """Writes an n-gram, whole or not at all.
+    """Writes an n-gram, atomically.
 
     Args:
       path: of the file.
-      params: from `training.ngram.fit_ngram`.
+      params: from `training.fit_ngram.fit_ngram`.
       tokenizer: whose ids it was fitted to; a target of another is then refused.
     """
     tensors = {"unigram": np.asarray(params.unigram)}
     for n, table in enumerate(params.tables, 1):
         for field in FIELDS:
             tensors[f"{n}/{field}"] = np.asarray(getattr(table, field))
-        for field in ("tokens", "probs"):  # without the unused places
+        for field in ("tokens", "probs"):  # without the unused entries
             name = f"{n}/{field}"
             tensors[name] = tensors[name][: tensors[f"{n}/first"][-1]]
     if tokenizer is not None:
@@ -77,7 +77,7 @@ class _File:
     tensors: Mapping[str, Tensor]
 
     def read(self, name: str, *dtypes: str) -> np.ndarray:
-        """A whole tensor of one axis, which must be there, of one of these types."""
+        """A tensor of one axis, which must be there, of one of these types."""
         if name not in self.tensors:
             raise CheckpointError(f"{self.path} is no n-gram: tensor {name} is missing")
         tensor = self.tensors[name]
@@ -98,7 +98,7 @@ def _read_table(file: _File, n: int, vocab_size: int) -> NGramTable:
     arrays = {name: file.read(f"{n}/{name}", *types) for name, types in FIELDS.items()}
     table = NGramTable(**arrays)
     keys = table.keys.astype(np.int64)
-    is_whole = (
+    is_consistent = (
         len(table.first) == len(keys) + 1 > 1
         and np.all(np.diff(keys) > 0)
         and table.first[0] == 0
@@ -107,7 +107,7 @@ def _read_table(file: _File, n: int, vocab_size: int) -> NGramTable:
         and np.all((table.tokens >= 0) & (table.tokens < vocab_size))
         and np.all((table.probs >= 0) & (table.probs <= 1))
     )
-    if not is_whole:
+    if not is_consistent:
         raise CheckpointError(
             f"{file.path}: the tensors {n}/{', '.join(FIELDS)} do not fit each other"
         )

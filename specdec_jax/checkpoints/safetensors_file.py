@@ -62,7 +62,7 @@ def transposed(tensor: Tensor) -> Tensor:
 
 
 def write(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a file that everyone may read, whole or not at all; makes its folder.
+    """Writes a file that everyone may read, atomically; makes its folder.
 
     Raises:
       CheckpointError: it cannot be written.

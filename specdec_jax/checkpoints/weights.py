@@ -15,7 +15,7 @@ import numpy as np
 from flax import traverse_util
 
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.packing import packed_parts, stacked_shape
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
@@ -52,6 +52,8 @@ class Checkpoint:
         `vocab_size = padded_vocab_size`.
       tensors: by the parameter's path, joined by "/".
       stored_name: how the format itself names a tensor, for error messages.
+      special_ids: those that the folder says, with the format's own name for each:
+        {"eos_id": (1, "eos_token_id")}. They must be the tokenizer's.
     """
 
     path: str
@@ -59,6 +61,7 @@ class Checkpoint:
     config: ModelConfig
     tensors: Mapping[str, Tensor]
     stored_name: Callable[[str], str] = lambda name: name
+    special_ids: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
 
     def load(
         self,
@@ -83,7 +86,11 @@ class Checkpoint:
             configuration's, not of finite real numbers, or cannot be read.
         """
         expected = self.check()
-        parts = packed_parts(expected) if packed else {n: (n,) for n in expected}
+        parts = (
+            packed_parts(self.config, expected)
+            if packed
+            else {n: (n,) for n in expected}
+        )
         flat = {}
         for name, members in parts.items():
             tensor = _stacked([self._named_in_errors(member) for member in members])

@@ -18,12 +18,14 @@ from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError, PairError, SettingsError
+from specdec_jax.experiments.kinds import DecodedRow, TaskScores
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.generation import collect
 from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.distributed import Processes
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile, environment
+from specdec_jax.runtime.records import environment
 from specdec_jax.runtime.storage import beside
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.typing import Any
@@ -86,7 +88,7 @@ class TaskRun:
                 f"({self.pair.tokenizer.path}): give the task the pair's"
             )
 
-    def __call__(self, records: RecordFile | None) -> dict[str, Any]:
+    def __call__(self, records: RecordFile | None) -> TaskScores:
         """Decodes all rows that `records` does not hold yet, and scores all of them.
 
         Args:
@@ -95,8 +97,7 @@ class TaskRun:
 
         Returns:
           What is also written beside the records, to a file that ends in
-          `.scores.json`: "scores" by name, the counts of all rows together, and what
-          was run.
+          `.scores.json`.
 
         Raises:
           DataError: there is no such split, no such data, or `records` holds something
@@ -116,19 +117,17 @@ class TaskRun:
             self._decode_from(done, examples, records)
             with self.processes.together():
                 if records is not None:
-                    summary = self._summary(list(records))
+                    summary = self._summary(list(records)).to_json()
                     _write_whole(scores_path(records), summary)
-        return self.processes.gather(summary)[0]
+        return TaskScores.from_json(self.processes.gather(summary)[0], "the scores")
 
-    def show(
-        self, summary: dict[str, Any], records: RecordFile, console: Console
-    ) -> None:
+    def show(self, summary: TaskScores, records: RecordFile, console: Console) -> None:
         """Prints the scores and the counts of a finished run."""
-        for name, score in summary["scores"].items():
+        for name, score in summary.scores.items():
             console.print(f"{name} {score:.2f}")
         console.print(
-            f"{summary['tokens']} tokens in {summary['target_calls']} target calls: "
-            f"{summary['tokens_per_call']:.2f} tokens per target call"
+            f"{summary.tokens} tokens in {summary.target_calls} target calls: "
+            f"{summary.tokens_per_target_call:.2f} tokens per target call"
         )
         console.print(f"also in {scores_path(records)}")
 
@@ -140,20 +139,21 @@ class TaskRun:
         A model that is sharded over processes needs all of them in each batch: then a
         round is one batch, and each process tells the rows that it holds.
         """
-        batches = list(decode_batches(examples, self.batch_size, done))
+        eos_id = self.pair.tokenizer.eos_id
+        batches = list(decode_batches(examples, self.batch_size, eos_id, done))
         first, count = self.processes.index, self.processes.count
         name = f"{self.task.name}, {self.split}"
         with progress_bar(name, shown=self.processes.first) as bar:
             progress = bar.add_task("", total=len(examples), completed=done)
             for start in range(0, len(batches), count):
                 mine = batches[start : start + count][first : first + 1]
-                rows = [row for batch in mine for row in self._decode(batch)]
-                for record in itertools.chain(*self.processes.gather(rows)):
+                rows = [row.to_json() for batch in mine for row in self._decode(batch)]
+                for row in itertools.chain(*self.processes.gather(rows)):
                     if records is not None:
-                        records.append(record)
+                        records.append(DecodedRow.from_json(row, "a row"))
                     bar.update(progress, advance=1)
 
-    def _decode(self, batch: DecodeBatch) -> Iterator[dict[str, Any]]:
+    def _decode(self, batch: DecodeBatch) -> Iterator[DecodedRow]:
         """The records of a batch's rows; padding rows stop at once and give none."""
         settings = dataclasses.replace(
             self.settings,
@@ -167,19 +167,19 @@ class TaskRun:
         )
         out = collect(self.pair, job.decode())
         for i, example in enumerate(batch.examples):
-            yield {
-                "index": example.index,
-                "input": example.source,
-                "reference": example.target,
-                "output": out.texts[i],
-                "tokens": out.tokens[i, : out.lengths[i]].tolist(),
+            yield DecodedRow(
+                index=example.index,
+                input=example.source,
+                reference=example.target,
+                output=out.texts[i],
+                tokens=out.tokens[i, : out.lengths[i]].tolist(),
                 **{name: getattr(out.stats, name)[i].item() for name in COUNTS},
                 **self._identity(),
                 **environment(),
-            }
+            )
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for rows to belong into one file."""
+        """The identity fields of this run's records."""
         return {
             "task": self.task.name,
             "split": self.split,
@@ -209,17 +209,15 @@ class TaskRun:
                     )
 
     def _already_done(self, examples: Sequence[Example], records: RecordFile) -> int:
-        done = 0
-        for record in records:
-            wanted = self._identity()
-            if done < len(examples):
-                wanted |= {
-                    "index": examples[done].index,
-                    "input": examples[done].source,
-                    "reference": examples[done].target,
-                }
-            done += 1
-            records.require(done, record, wanted)
+        found = records.of_run(DecodedRow, self._identity())
+        done = len(found)
+        for number, (row, example) in enumerate(zip(found, examples, strict=False), 1):
+            wanted = {
+                "index": example.index,
+                "input": example.source,
+                "reference": example.target,
+            }
+            records.require(number, row, wanted)
         if done > len(examples):
             raise DataError(
                 f"{records.path} holds {done} rows and {len(examples)} are wanted: "
@@ -227,20 +225,19 @@ class TaskRun:
             )
         return done
 
-    def _summary(self, done: list[dict[str, Any]]) -> dict[str, Any]:
-        counts = {name: np.sum([record[name] for record in done]) for name in COUNTS}
-        counts["tokens"] = np.sum([len(record["tokens"]) for record in done])
-        return {
-            "scores": self.task.scores(
-                [record["reference"] for record in done],
-                [record["output"] for record in done],
+    def _summary(self, done: list[DecodedRow]) -> TaskScores:
+        counts = {name: np.sum([getattr(row, name) for row in done]) for name in COUNTS}
+        counts["tokens"] = np.sum([len(row.tokens) for row in done])
+        return TaskScores(
+            scores=self.task.scores(
+                [row.reference for row in done], [row.output for row in done]
             ),
-            "rows": len(done),
+            rows=len(done),
             **{name: count.item() for name, count in counts.items()},
-            "tokens_per_call": float(DecodeStats(**counts).tokens_per_target_call),
+            tokens_per_target_call=float(DecodeStats(**counts).tokens_per_target_call),
             **self._identity(),
             **environment(),
-        }
+        )
 
 
 def scores_path(records: RecordFile) -> Path:

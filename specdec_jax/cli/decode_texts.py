@@ -14,11 +14,13 @@ from specdec_jax import display
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats
 from specdec_jax.errors import DataError
+from specdec_jax.experiments.kinds import DecodedText
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.generation import Generated, collect
 from specdec_jax.job import encode, prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile, environment
+from specdec_jax.runtime.records import environment
 from specdec_jax.typing import Any
 
 
@@ -115,19 +117,21 @@ class DecodeRun:
         result.tokens.block_until_ready()
         return collect(self.pair, result), time.perf_counter() - start
 
-    def _record(self, i: int, text: str, out: Generated) -> dict[str, Any]:
-        return {
-            "index": i,
-            "input": text,
-            "output": out.texts[0],
-            **out.stats.row(0),  # whose count of tokens gives way to the tokens
-            "tokens": out.tokens[0, : out.lengths[0]].tolist(),
+    def _record(self, i: int, text: str, out: Generated) -> DecodedText:
+        counts = out.stats.row(0)
+        del counts["tokens"]  # the record has the tokens themselves
+        return DecodedText(
+            index=i,
+            input=text,
+            output=out.texts[0],
+            tokens=out.tokens[0, : out.lengths[0]].tolist(),
+            **counts,
             **self._identity(),
             **environment(),
-        }
+        )
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for records to belong into one file."""
+        """The identity fields of this run's records."""
         return {
             "method": self.method,
             **self.pair.about,
@@ -135,9 +139,12 @@ class DecodeRun:
             "seed": self.seed,
         }
 
-    def _show(self, text: str, out: Generated, record: dict, format: str) -> None:
+    def _show(
+        self, text: str, out: Generated, record: DecodedText, format: str
+    ) -> None:
         if format == "jsonl":
-            self.console.out(json.dumps(record, ensure_ascii=False), highlight=False)
+            line = json.dumps(record.to_json(), ensure_ascii=False)
+            self.console.out(line, highlight=False)
             return
         if format == "text":
             self.console.out(out.texts[0], highlight=False)
@@ -164,9 +171,11 @@ class DecodeRun:
             )
 
     def _already_done(self, texts, records) -> int:
-        done = list(records or [])
+        if records is None:
+            return 0
+        done = records.of_run(DecodedText, self._identity())
         for number, (record, text) in enumerate(zip(done, texts, strict=False), 1):
-            records.require(number, record, {"input": text, **self._identity()})
+            records.require(number, record, {"input": text})
         if len(done) > len(texts):
             raise DataError(
                 f"{records.path} holds {len(done)} results and there are {len(texts)} "

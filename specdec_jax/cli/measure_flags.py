@@ -6,10 +6,10 @@ from specdec_jax.cli import gin_bindings
 from specdec_jax.cli.decode_task import TaskRun
 from specdec_jax.data.text import read_lines
 from specdec_jax.errors import SettingsError
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.job import encode
 from specdec_jax.loading import ASSETS
 from specdec_jax.pair import Pair
-from specdec_jax.runtime.records import RecordFile
 
 _INPUT = flags.DEFINE_string(
     "input",

@@ -22,6 +22,9 @@ def run_program(main: Callable[[list[str]], None], takes_words: bool = False) ->
       takes_words: False if there may be none, which would otherwise pass unheard.
     """
     logging.set_verbosity(logging.WARNING)  # jax logs every backend that it lacks
+    for stream in (sys.stdout, sys.stderr):
+        # A letter that a terminal cannot write is no reason to stop.
+        stream.reconfigure(errors="replace")
 
     def checked(argv: list[str]) -> None:
         words = argv[1:]

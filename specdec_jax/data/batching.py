@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specdec_jax.data.tokenizer import PAD_ID
+from specdec_jax.data.tokenizer import SpecialIds
 from specdec_jax.errors import DataError
 from specdec_jax.typing import Array, Bool, Float32, Int32, record
 
-Pair = tuple[Sequence[int], Sequence[int]]
+TokenPair = tuple[Sequence[int], Sequence[int]]
 
 
 @record
@@ -31,10 +31,10 @@ class Seq2SeqBatch:
 
 
 def pad(
-    rows: Sequence[Sequence[int]], length: int, batch: int | None = None
+    rows: Sequence[Sequence[int]], length: int, pad_id: int, batch: int | None = None
 ) -> np.ndarray:
-    """Rows of ids as one int32 array [batch, length], filled up with padding."""
-    padded = np.full((batch or len(rows), length), PAD_ID, np.int32)
+    """Rows of ids as one int32 array [batch, length], filled up with `pad_id`."""
+    padded = np.full((batch or len(rows), length), pad_id, np.int32)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row
     return padded
@@ -46,21 +46,24 @@ def bucketed(length: int, multiple: int) -> int:
 
 
 def lengths_mask(rows: Sequence[Sequence[int]], length: int, batch: int) -> np.ndarray:
-    """True where `pad` put a row's own ids; padding rows keep one place, as attention
-    needs something to see."""
+    """True where `pad` put a row's own ids; padding rows keep one position, as
+    attention needs something to attend to."""
     lengths = np.array([len(row) for row in rows] + [1] * (batch - len(rows)))
     return np.arange(length)[None, :] < lengths[:, None]
 
 
-def seq2seq_batch(pairs: Sequence[Pair], length: int, batch: int) -> Seq2SeqBatch:
+def seq2seq_batch(
+    pairs: Sequence[TokenPair], length: int, batch: int, special_ids: SpecialIds
+) -> Seq2SeqBatch:
     """Pairs of ids as one batch [batch, length] of both sides."""
+    start_id, pad_id = special_ids.start_id, special_ids.pad_id
     sources = [source for source, _ in pairs]
     targets = [target for _, target in pairs]
-    decoder_targets = pad(targets, length, batch)
+    decoder_targets = pad(targets, length, pad_id, batch)
     return Seq2SeqBatch(
-        encoder_tokens=pad(sources, length, batch),
+        encoder_tokens=pad(sources, length, pad_id, batch),
         encoder_mask=lengths_mask(sources, length, batch),
-        decoder_inputs=np.pad(decoder_targets, ((0, 0), (1, 0)))[:, :-1],
+        decoder_inputs=np.insert(decoder_targets[:, :-1], 0, start_id, axis=1),
         decoder_targets=decoder_targets,
         weights=(
             np.arange(length)[None, :]
@@ -73,10 +76,10 @@ def seq2seq_batch(pairs: Sequence[Pair], length: int, batch: int) -> Seq2SeqBatc
 
 @dataclasses.dataclass(frozen=True)
 class BucketedPairs:
-    """Pairs grouped by length, dealt out in batches of few shapes.
+    """Pairs grouped by length, in batches of few shapes.
 
-    The order depends on the seed and the epoch alone, so that a resumed run goes on
-    exactly where the first one stopped: batch i of the whole training is
+    The order depends on the seed and the epoch alone, so that a resumed run
+    continues exactly where the first one stopped: batch i of the whole training is
     `batch(i)`, whatever was asked for before.
 
     Attributes:
@@ -84,12 +87,14 @@ class BucketedPairs:
       boundaries: the lengths that batches are padded to; longer pairs are left out.
       tokens_per_batch: a batch padded to n has about tokens_per_batch / n rows.
       seed: of the order.
+      special_ids: of the tokenizer.
     """
 
-    pairs: Sequence[Pair]
+    pairs: Sequence[TokenPair]
     boundaries: tuple[int, ...]
     tokens_per_batch: int
     seed: int
+    special_ids: SpecialIds
 
     def __post_init__(self):
         buckets = [[] for _ in self.boundaries]
@@ -120,13 +125,16 @@ class BucketedPairs:
         """Batch number `step` of the training, counted over all epochs."""
         epoch, place = divmod(step, self.batches_per_epoch)
         if self._epoch[0] != epoch:
-            object.__setattr__(self, "_epoch", (epoch, self._deal(epoch)))
+            object.__setattr__(self, "_epoch", (epoch, self._shuffled_batches(epoch)))
         length, indices = self._epoch[1][place]
         return seq2seq_batch(
-            [self.pairs[i] for i in indices], length, self.rows(length)
+            [self.pairs[i] for i in indices],
+            length,
+            self.rows(length),
+            self.special_ids,
         )
 
-    def _deal(self, epoch: int) -> list[tuple[int, np.ndarray]]:
+    def _shuffled_batches(self, epoch: int) -> list[tuple[int, np.ndarray]]:
         random = np.random.default_rng((self.seed, epoch))
         batches = []
         for bucket, length in zip(self._buckets, self.boundaries, strict=True):

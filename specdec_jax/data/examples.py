@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from specdec_jax.data.tokenizer import EOS_ID
 from specdec_jax.errors import SettingsError
 from specdec_jax.typing import Any
 
@@ -16,10 +15,10 @@ class Example:
     """One row of a split.
 
     Attributes:
-      index: its place in the split.
-      inputs, targets: ids, cut to the task's lengths and ended by EOS, but for inputs
-        that targets go on from.
-      source, target: the whole texts; the source with the task's prefix.
+      index: its position in the split.
+      inputs, targets: ids, truncated to the task's lengths and ended by EOS, but for
+        inputs that targets continue.
+      source, target: the texts, not truncated; the source with the task's prefix.
     """
 
     index: int
@@ -36,7 +35,7 @@ class DecodeBatch:
     Attributes:
       examples: the rows that are wanted, in order; they come first.
       inputs: ids of all rows, B lists; a padding row is EOS alone.
-      row_ids: B places in the split; 0 for padding rows.
+      row_ids: B positions in the split; 0 for padding rows.
       is_padding: [B] bool.
     """
 
@@ -80,9 +79,15 @@ class TokenPairs(Sequence):
 
 
 def decode_batches(
-    examples: Sequence[Example], batch_size: int, start: int = 0
+    examples: Sequence[Example], batch_size: int, eos_id: int, start: int = 0
 ) -> Iterator[DecodeBatch]:
-    """Examples from place `start` on, in order, in batches of one size.
+    """Examples from position `start` on, in order, in batches of one size.
+
+    Args:
+      examples: the rows.
+      batch_size: B.
+      eos_id: of the tokenizer.
+      start: the position of the first row.
 
     Raises:
       SettingsError: the size is below 1.
@@ -94,7 +99,7 @@ def decode_batches(
         padding = batch_size - len(rows)
         yield DecodeBatch(
             examples=rows,
-            inputs=[row.inputs for row in rows] + [[EOS_ID]] * padding,
+            inputs=[row.inputs for row in rows] + [[eos_id]] * padding,
             row_ids=[row.index for row in rows] + [0] * padding,
             is_padding=np.arange(batch_size) >= len(rows),
         )

@@ -1,4 +1,4 @@
-"""The One Billion Word benchmark as a task: texts that a decoder-only model goes on."""
+"""The One Billion Word benchmark as a task for decoder-only models."""
 
 from specdec_jax.data.tasks import TextTask, register_task, seqio_and_tensorflow
 from specdec_jax.errors import SettingsError
@@ -11,7 +11,7 @@ def lm1b(
     data_dir: str | None = None,
     data: str = "lm1b:1.1.0",
 ) -> TextTask:
-    """Sentences of lm1b, cut after their first tokens; nothing scores what follows.
+    """Sentences of lm1b, split after a prompt; the continuations are not scored.
 
     A row's inputs are its prompt, without EOS, and its targets the rest, with EOS. The
     data has the splits "train" and "test".
@@ -33,20 +33,20 @@ def lm1b(
         raise SettingsError(f"prompt_length must be at least 0, not {prompt_length}")
     seqio, _ = seqio_and_tensorflow()
 
-    def cut(pieces):
+    def split_rows(pieces):
         @seqio.map_over_dataset
-        def cut_row(row):
+        def split_row(row):
             ids = pieces.encode_tf(row["text"])
             sides = {"inputs": ids[:prompt_length], "targets": ids[prompt_length:]}
             texts = {f"{s}_pretokenized": pieces.decode_tf(x) for s, x in sides.items()}
             return sides | texts
 
-        return cut_row
+        return split_row
 
     return register_task(
         "lm1b",
         seqio.TfdsDataSource(data, tfds_data_dir=data_dir),
-        lambda pieces: [cut(pieces)],
+        lambda pieces: [split_rows(pieces)],
         [],
         vocabulary,
         {"inputs": prompt_length, "targets": targets_length},

@@ -25,7 +25,7 @@ from specdec_jax.typing import Any, Callable
 
 @dataclasses.dataclass(frozen=True)
 class TextTask:
-    """A task in seqio's registry, with the lengths that its ids are cut to.
+    """A task in seqio's registry, with the lengths that its ids are truncated to.
 
     Attributes:
       task: the `seqio.Task`.
@@ -263,8 +263,8 @@ def register_task(
       metrics: of the task.
       vocabulary: a SentencePiece model.
       lengths: the most ids of either side.
-      answers: whether targets answer inputs, which then end with EOS too, or go on
-        from them.
+      answers: whether targets answer inputs, which then end with EOS too, or
+        continue them.
 
     Raises:
       SettingsError: a length is below what a side must hold.

@@ -16,7 +16,7 @@ from specdec_jax.drafters.base import RuleBasedDrafter
 from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, PyTree, record
 
-NOTHING = -1  # stands before the first token of a row
+NOTHING = -1  # before the first token of a row
 
 
 @record

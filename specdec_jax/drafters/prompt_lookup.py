@@ -22,7 +22,7 @@ NOTHING = -1  # no token: it matches none, and a copy ends at it
 class PromptLookupState:
     """All that a row can copy from: its source, then its prompt and output.
 
-    C = max_match + E + 1 + S. `NOTHING` stands before the source, so that a match never
+    C = max_match + E + 1 + S. `NOTHING` is before the source, so that a match never
     reaches past its beginning, in place of its padding, and once after it, so that
     neither a match nor a copy goes on from the source into the output.
     """
@@ -36,7 +36,7 @@ class PromptLookupDrafter(RuleBasedDrafter):
     """Drafts what came after an earlier occurrence of the newest tokens.
 
     Of all places, in the source and in what the row holds so far, where the newest
-    tokens stood before, it takes the one where most of them agree (`max_match` at
+    tokens occurred before, it takes the one where most of them agree (`max_match` at
     most), the latest of several, and copies what followed. A copy that comes to the
     newest token goes on with its own draft tokens: after a b a b it drafts a b a b.
     Where fewer than `min_match` tokens agree nothing is drafted, and where the source

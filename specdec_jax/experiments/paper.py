@@ -25,7 +25,7 @@ def t5_1_1(size: str) -> T5Config:
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class Row:
     """A row of Tables 2 and 4: T5-XXL (11B), batch 1, one TPU v4, against T5X.
 
     Attributes:
@@ -52,11 +52,11 @@ class Line:
         return self.run.split("_")[1]
 
 
-def _line(run: str, gamma, alpha, c, expected, measured) -> Line:
+def _row(run: str, gamma, alpha, c, expected, measured) -> Row:
     task, size, temperature = run.split("_")
     tasks = {"ende": "EnDe", "cnndm": "CNNDM"}
     sizes = {"small": "77M", "base": "250M", "large": "800M"}
-    return Line(
+    return Row(
         run=run,
         task=tasks[task],
         drafter=f"T5-{size} {sizes[size]}",
@@ -80,19 +80,19 @@ TABLE_1 = (
 )
 
 # run, gamma, alpha, c, Exp, Emp
-LINES = (
-    _line("ende_small_t0", 7, 0.75, 0.02, 3.2, 3.4),
-    _line("ende_base_t0", 7, 0.80, 0.04, 3.3, 2.8),
-    _line("ende_large_t0", 7, 0.82, 0.11, 2.5, 1.7),
-    _line("ende_small_t1", 7, 0.62, 0.02, 2.3, 2.6),
-    _line("ende_base_t1", 5, 0.68, 0.04, 2.4, 2.4),
-    _line("ende_large_t1", 3, 0.71, 0.11, 2.0, 1.4),
-    _line("cnndm_small_t0", 5, 0.65, 0.02, 2.4, 3.1),
-    _line("cnndm_base_t0", 5, 0.73, 0.04, 2.6, 3.0),
-    _line("cnndm_large_t0", 3, 0.74, 0.11, 2.0, 2.2),
-    _line("cnndm_small_t1", 5, 0.53, 0.02, 1.9, 2.3),
-    _line("cnndm_base_t1", 3, 0.55, 0.04, 1.8, 2.2),
-    _line("cnndm_large_t1", 3, 0.56, 0.11, 1.6, 1.7),
+ROWS = (
+    _row("ende_small_t0", 7, 0.75, 0.02, 3.2, 3.4),
+    _row("ende_base_t0", 7, 0.80, 0.04, 3.3, 2.8),
+    _row("ende_large_t0", 7, 0.82, 0.11, 2.5, 1.7),
+    _row("ende_small_t1", 7, 0.62, 0.02, 2.3, 2.6),
+    _row("ende_base_t1", 5, 0.68, 0.04, 2.4, 2.4),
+    _row("ende_large_t1", 3, 0.71, 0.11, 2.0, 1.4),
+    _row("cnndm_small_t0", 5, 0.65, 0.02, 2.4, 3.1),
+    _row("cnndm_base_t0", 5, 0.73, 0.04, 2.6, 3.0),
+    _row("cnndm_large_t0", 3, 0.74, 0.11, 2.0, 2.2),
+    _row("cnndm_small_t1", 5, 0.53, 0.02, 1.9, 2.3),
+    _row("cnndm_base_t1", 3, 0.55, 0.04, 1.8, 2.2),
+    _row("cnndm_large_t1", 3, 0.56, 0.11, 1.6, 1.7),
 )
 
 # Target, drafter, alpha at temperature 0, at 1; on 10K tokens that the target made.

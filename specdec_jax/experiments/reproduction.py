@@ -9,16 +9,22 @@ from rich.console import Console
 
 from specdec_jax.data.text import read_lines
 from specdec_jax.errors import DataError, SettingsError
-from specdec_jax.experiments.measure import pair_records
-from specdec_jax.experiments.record_set import COMMANDS, Evidence
+from specdec_jax.experiments import commands, paper
+from specdec_jax.experiments.measure.alpha import AlphaConfig, AlphaRun
+from specdec_jax.experiments.record_file import RecordFile
+from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.reproduce import report, sections
+from specdec_jax.experiments.trace.explain import record_traces
+from specdec_jax.job import encode
 from specdec_jax.loading import ASSETS
 from specdec_jax.pair import Pair
-from specdec_jax.runtime.records import RecordFile
 
 WHAT = ("all", *sections.NAMES)
 NEEDS_ALPHAS = ("table3", "table5", "rejection")
 NEEDS_TRACES = ("figure1", "figure5")
+IN_PASSING = AlphaConfig(
+    tokens=1500, temperatures=(0.0, 0.5, 1.0), leniences=paper.LENIENCES
+)
 
 
 @dataclasses.dataclass
@@ -28,9 +34,10 @@ class Reproduction:
     Attributes:
       load_pair: called only if something has to be measured.
       out: the folder of the report; its `records/` hold what is measured here.
-      places: files and folders with more records; they win over the packaged ones, but
-        for alphas of fewer tokens.
+      places: files and folders with more records; they win over the packaged ones, and
+        these over what is measured here.
       texts: what the pair is measured on; the packaged sentences if not given.
+      alpha: how alpha is measured here; the draws are of `seed`.
       seed: of all draws.
       console: where to print.
     """
@@ -39,6 +46,7 @@ class Reproduction:
     out: Path
     places: Sequence[str | os.PathLike] = ()
     texts: Sequence[str] = ()
+    alpha: AlphaConfig = IN_PASSING
     seed: int = 0
     console: Console = dataclasses.field(default_factory=Console)
 
@@ -79,9 +87,9 @@ class Reproduction:
           OSError: a figure cannot be written.
         """
         self._measure(names)
-        evidence = self._evidence()
+        records = self._records()
         self.out.mkdir(parents=True, exist_ok=True)
-        return [sections.section(name, evidence, self.out) for name in names]
+        return [sections.section(name, records, self.out) for name in names]
 
     def _measure(self, names: Sequence[str]) -> None:
         """What is measured here, unless it is recorded already."""
@@ -94,29 +102,31 @@ class Reproduction:
         pair = self.load_pair()
         texts = self.texts or read_lines(ASSETS / "eval_sentences.en.txt")
         if alphas:
+            config = dataclasses.replace(self.alpha, seed=self.seed)
             records = RecordFile(self.records / "alpha.jsonl")
-            pair_records.record_alphas(pair, texts, self.seed, records)
+            for _ in AlphaRun(pair, encode(pair, texts), config, records)():
+                pass
         if traces:
-            wanted = sections.traces_wanted(self._evidence(), pair.name)
+            wanted = sections.traces_wanted(self._records(), pair.name)
             records = RecordFile(self.records / "traces.jsonl")
             longest = max(texts, key=len)
-            pair_records.record_traces(pair, longest, wanted, self.seed, records)
+            record_traces(pair, longest, wanted, self.seed, records)
 
     @property
     def records(self) -> Path:
         """Where what is measured here is kept."""
         return self.out / "records"
 
-    def _evidence(self) -> Evidence:
-        """All records: those given, those made here, and the packaged ones."""
+    def _records(self) -> RecordSet:
+        """All records: those given, the packaged ones, and those made here."""
         own = [self.records] if self.records.is_dir() else []
         packaged = sorted(folder for folder in ASSETS.iterdir() if folder.is_dir())
-        return Evidence.read([*self.places, *own, *packaged])
+        return RecordSet.read([*self.places, *packaged, *own])
 
     def _write(
         self, name: str, made: Sequence[report.Section], what: str
     ) -> list[Path]:
-        command = COMMANDS["reproduce"].replace("--what=all", f"--what={what}")
+        command = commands.REPRODUCE.replace("--what=all", f"--what={what}")
         texts = {
             ".md": report.markdown(made, self.out, command),
             ".html": report.as_html(made, self.out, command),

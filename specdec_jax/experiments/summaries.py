@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable
 
+from specdec_jax.experiments.kinds import Alpha, Benchmark
 from specdec_jax.experiments.tables import Column, Table
-from specdec_jax.typing import Any
 
 BENCHMARK = {
     "temperature": Column("T", format="g"),
     "gamma": Column("γ", format="d"),
     "lenience": Column("l", format="g"),
+    "inputs": Column("inputs", format="d"),
+    "drafted_per_target_call": Column("drafted/call"),
     "alpha": Column("α", format=".3f"),
     "c": Column("c", format=".3f"),
-    "verify_cost": Column("v"),
+    "v": Column("v"),
     "predicted_speedup": Column("speedup by α"),
     "beta_predicted_speedup": Column("by β"),
     "speedup": Column("measured"),
@@ -25,18 +27,19 @@ ALPHA = {
     "lenience": Column("l", format="g"),
     "alpha": Column("α", format=".3f"),
     "alpha_interval": Column("95%", format=".3f"),
-    "guessed": Column("drafted", format=".0%"),
+    "drafted_share": Column("drafted", format=".0%"),
+    "inputs": Column("inputs", format="d"),
     "tokens": Column("tokens", format="d"),
 }
 
 
-def benchmark_summary(records: Iterable[Any]) -> Table:
+def benchmark_summary(records: Iterable[Benchmark]) -> Table:
     """Costs and speedups, a row for each setting."""
     notes = ("measured: speedup over autoregressive decoding, by the same clock",)
     return Table.from_records("Speculative decoding", BENCHMARK, records, notes)
 
 
-def alpha_summary(records: Iterable[Any]) -> Table:
+def alpha_summary(records: Iterable[Alpha]) -> Table:
     """α of each temperature and lenience."""
     notes = ("drafted: the share of tokens for which there was a draft token",)
     return Table.from_records("α = E[Σ min(p, q)]", ALPHA, records, notes)

@@ -15,8 +15,7 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from specdec_jax.experiments.record_set import Found
-from specdec_jax.typing import Any
+from specdec_jax.runtime.records import Record
 
 Cell = str | int | float | tuple[float, ...] | list[float] | None
 NOTHING = "–"  # of which there is no record, or which the paper does not print
@@ -84,12 +83,12 @@ class Source:
     path: Path | None = None
 
     @classmethod
-    def from_records(cls, found: Sequence[Found], command: str) -> list["Source"]:
+    def from_records(cls, found: Sequence[Record], command: str) -> list["Source"]:
         """One for each file and device of some records; what is missing, if none."""
         if not found:
             return [cls("No record yet", command)]
         seen = dict.fromkeys(
-            (f"Measured on {one.made_on}", one.made_by(command), one.path)
+            (f"Measured on {one.made_on}", one.command or command, one.path)
             for one in found
         )
         return [cls(*source) for source in seen]
@@ -125,17 +124,17 @@ class Table:
         cls,
         title: str,
         columns: Mapping[str, Column],
-        records: Iterable[Any],
+        records: Iterable[Record],
         notes: Sequence[str] = (),
     ) -> "Table":
-        """A row for each record, and a column for each of some of their keys.
+        """A row for each record, and a column for each of some of their fields.
 
         Args:
           title, notes: as of any table.
-          columns: by key.
+          columns: by field.
           records: what they do not have, as older ones may not, is None.
         """
-        rows = [[record.get(key) for key in columns] for record in records]
+        rows = [[getattr(record, name) for name in columns] for record in records]
         return cls(title, tuple(columns.values()), rows, notes)
 
     def _repr_markdown_(self) -> str:

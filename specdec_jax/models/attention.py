@@ -20,7 +20,7 @@ from specdec_jax.typing import Array, Bool, Float, Float32, Int32
 # T5X: a row that may see nothing (padding) stays finite too.
 MASKED = -1e10
 
-# T5X's initializer of attention kernels, whose tails are not cut.
+# T5X's initializer of attention kernels, whose tails are not truncated.
 attention_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
 
 

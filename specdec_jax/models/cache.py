@@ -1,7 +1,7 @@
 """Key-value caches: overwritten in place, rolled back by a shorter length.
 
 A cache holds S slots for each row. A row's own length says how many of them count;
-slots past it are free to be overwritten, so forgetting rejected guesses is a smaller
+slots past it are free to be overwritten, so forgetting rejected tokens is a smaller
 length and nothing else. Keys and values are laid out [B, N, S, H], heads before slots,
 which is the order in which attention multiplies them.
 """

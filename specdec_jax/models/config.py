@@ -1,18 +1,110 @@
-"""Whether the values of a configuration can be those of a network."""
+"""What the configuration of a network tells, of whichever family it is.
 
+All that others must know of a family is here: loading, sharding, packing, batching and
+the loops ask a configuration, and never which family it is of.
+"""
+
+import re
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import ClassVar
 
+import flax.linen as nn
+
+from specdec_jax.data.tokenizer import SpecialIds
+from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.models.layers import ACTIVATIONS
 from specdec_jax.runtime.validation import check_kinds
+from specdec_jax.typing import Any, Array, PyTree
+
+ParameterAxes = tuple[tuple[str, tuple[str, ...]], ...]
+
+# The end of a parameter's name -> its logical axes: what all families have.
+COMMON_AXES: ParameterAxes = (
+    ("token_embedder/embedding", ("lookup", "embed")),
+    ("attention/(query|key|value)/kernel", ("embed", "joined_kv")),
+    (r"attention/\w+_and_\w+/kernel", ("embed", "group", "joined_kv")),
+    ("attention/out/kernel", ("joined_kv", "embed")),
+    ("mlp/(wi|wi_0|wi_1)/kernel", ("embed", "mlp")),
+    (r"mlp/\w+_and_\w+/kernel", ("embed", "group", "mlp")),
+    ("mlp/wo/kernel", ("mlp", "embed")),
+    ("logits_dense/kernel", ("embed", "vocab")),
+    ("norm/scale", ("embed",)),
+)
+
+
+class ModelConfig:
+    """Base of the configurations: frozen dataclasses of sizes, one class a family.
+
+    Attributes:
+      family: its name in messages.
+      format: what a folder of this project says that it is of.
+      decoder_only: whether outputs go on from an input; else they answer it.
+      sizes: the fields that a checkpoint's configuration must have in common with the
+        one that is asked for.
+      parameter_axes: the end of a parameter's name, and its logical axes.
+      packing_groups: by a layer's name, the kernels that share an input.
+      step_kernels: attention kernels, [D, N H], that a decoder layer reads in a step.
+      step_sums: sums over the mesh's axis `model` that a decoder layer takes.
+      vocab_size, padded_vocab_size, emb_dim, num_heads, head_dim, mlp_dim,
+        mlp_activations, logits_via_embedding, dtype, packed: fields of every family.
+    """
+
+    family: ClassVar[str]
+    format: ClassVar[str]
+    decoder_only: ClassVar[bool]
+    sizes: ClassVar[tuple[str, ...]]
+    parameter_axes: ClassVar[ParameterAxes]
+    packing_groups: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]]
+    step_kernels: ClassVar[int]
+    step_sums: ClassVar[int]
+
+    @property
+    def decoder_layers(self) -> int:
+        """L, of the decoder."""
+        raise NotImplementedError
+
+    @property
+    def positions(self) -> int | None:
+        """Positions that the network knows; None if they do not end."""
+        return None
+
+    def network(self) -> nn.Module:
+        """The Flax module. It has the methods `start_cache` and `extend`."""
+        raise NotImplementedError
+
+    def example(self) -> tuple[Array, ...]:
+        """What the module is called with to draw its first parameters."""
+        raise NotImplementedError
+
+    def batch(
+        self, encoded: Sequence[Sequence[int]], ids: SpecialIds
+    ) -> tuple[PyTree, Prompt]:
+        """Inputs and prompts of rows of ids, padded: what `start` takes, and the loop.
+
+        Args:
+          encoded: a row each.
+          ids: the tokenizer's start, end and padding.
+        """
+        raise NotImplementedError
+
+    def axes_of(self, name: str, rank: int) -> tuple[str, ...]:
+        """The logical axes of a parameter, by its path joined by "/".
+
+        Raises:
+          ValueError: the family has no such parameter.
+        """
+        for ending, axes in self.parameter_axes:
+            if re.search(f"(^|[/_]){ending}$", name) and len(axes) == rank:
+                return axes
+        raise ValueError(f"no axes are known for the parameter {name} of rank {rank}")
 
 
 def check_network(config: Any, may_be_0: Collection[str] = ()) -> None:
     """Checks what the configurations of all families have in common.
 
     Args:
-      config: a `T5Config` or a `GPTConfig`.
-      may_be_0: the fields of whole numbers that need not be above 0.
+      config: of any family.
+      may_be_0: the integer fields that need not be above 0.
 
     Raises:
       ValueError: a value is of another type, or not one that there is.

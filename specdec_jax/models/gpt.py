@@ -11,9 +11,12 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from specdec_jax.axes import constrain
+from specdec_jax.data.tokenizer import SpecialIds
+from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
-from specdec_jax.models.config import check_network
+from specdec_jax.models.config import COMMON_AXES, ModelConfig, check_network
+from specdec_jax.models.inputs import NoInputs, go_on
 from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, LayerNorm
 from specdec_jax.typing import Array, Float, Float32, Int32, self_checked
 
@@ -23,7 +26,7 @@ POSITION_DEVIATION = 0.1  # before training; that of the tokens' embeddings is 1
 
 
 @self_checked
-class GPTConfig:
+class GPTConfig(ModelConfig):
     """The sizes of a GPT, named like a T5's.
 
     Attributes:
@@ -54,11 +57,60 @@ class GPTConfig:
     dtype: str = "float32"
     packed: bool = False
 
+    family = "GPT"
+    format = "specdec_jax.gpt"
+    decoder_only = True
+    sizes = (
+        "padded_vocab_size",
+        "emb_dim",
+        "num_heads",
+        "head_dim",
+        "mlp_dim",
+        "num_layers",
+        "max_length",
+        "mlp_activations",
+        "logits_via_embedding",
+    )
+    parameter_axes = (
+        *COMMON_AXES,
+        ("position_embedder/embedding", ("positions", "embed")),
+        ("norm/bias", ("embed",)),
+        ("attention/(query|key|value)/bias", ("joined_kv",)),
+        (r"attention/\w+_and_\w+/bias", ("group", "joined_kv")),
+        ("mlp/wi/bias", ("mlp",)),
+        ("(attention/out|mlp/wo)/bias", ("embed",)),
+    )
+    packing_groups = (
+        ("self_attention", ("query", "key", "value")),
+        ("mlp", ("wi_0", "wi_1")),
+    )
+    step_kernels = 4
+    step_sums = 2
+
     def __post_init__(self):
         check_network(self)
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
         if self.max_length < 2:
             raise ValueError(f"max_length must be at least 2, not {self.max_length}")
+
+    @property
+    def decoder_layers(self) -> int:
+        return self.num_layers
+
+    @property
+    def positions(self) -> int:
+        return self.max_length
+
+    def network(self) -> "GPT":
+        return GPT(self)
+
+    def example(self) -> tuple[Array]:
+        return (jnp.zeros((1, 1), jnp.int32),)
+
+    def batch(
+        self, encoded: Sequence[Sequence[int]], ids: SpecialIds
+    ) -> tuple[NoInputs, Prompt]:
+        return go_on(encoded, ids)
 
 
 class GPTLayer(nn.Module):
@@ -164,14 +216,15 @@ class GPT(nn.Module):
         output, _, _ = self.decoder(x, positions, length, deterministic)
         return self._logits(output)
 
-    def start_cache(self, batch: int, slots: int) -> Past:
-        """The cache of rows that have no token yet; S = slots."""
-        c = self.config
+    def start_cache(self, inputs: NoInputs, slots: int) -> tuple[Past, None]:
+        """The cache of rows that have no token yet, S = slots; and no context."""
+        c, batch = self.config, inputs.rows.shape[0]
         dtype = jnp.dtype(c.dtype)
-        return tuple(
+        past = tuple(
             kv.empty(batch, c.num_heads, slots, c.head_dim, dtype)
             for _ in range(c.num_layers)
         )
+        return past, None
 
     def extend(
         self,
@@ -182,7 +235,7 @@ class GPT(nn.Module):
     ) -> tuple[Float32[Array, "B T V"], Float[Array, "B T K D"] | None, Past]:
         """Scores T tokens put at each row's own length.
 
-        Draft tokens past `max_length` are scored as if they stood at the last position;
+        Draft tokens past `max_length` are scored as if at the last position;
         callers see to it that none of them is kept.
 
         Returns:

@@ -15,22 +15,18 @@ from collections.abc import Iterable
 import jax.numpy as jnp
 from flax import traverse_util
 
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.layers import packed_name
 from specdec_jax.typing import Params
 
-# By which kernels a layer is recognised, and which of them share an input.
-_GROUPS = (
-    ("self_attention", ("query", "key", "value")),
-    ("attention", ("query", "key", "value")),
-    ("encoder_decoder_attention", ("key", "value")),
-    ("mlp", ("wi_0", "wi_1")),
-)
 
-
-def packed_parts(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def packed_parts(
+    config: ModelConfig, names: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
     """What the parameters are called once they are packed, and what each is made of.
 
     Args:
+      config: of the network, which tells what shares an input.
       names: of the parameters, paths joined by "/".
 
     Returns:
@@ -39,7 +35,9 @@ def packed_parts(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """
     parts = {name: (name,) for name in names}
     for path in sorted({name.rpartition("/")[0].rpartition("/")[0] for name in parts}):
-        for (layer, kernels), kind in itertools.product(_GROUPS, ("kernel", "bias")):
+        for (layer, kernels), kind in itertools.product(
+            config.packing_groups, ("kernel", "bias")
+        ):
             members = tuple(f"{path}/{kernel}/{kind}" for kernel in kernels)
             if path.rpartition("/")[2] == layer and set(members) <= set(parts):
                 for member in members:
@@ -54,13 +52,13 @@ def stacked_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
     return (*before, number, features)
 
 
-def pack(params: Params) -> Params:
+def pack(config: ModelConfig, params: Params) -> Params:
     """The parameters of a packed network, from those of an unpacked one."""
     flat = traverse_util.flatten_dict(params, sep="/")
     packed = {
         name: flat[parts[0]]
         if len(parts) == 1
         else jnp.stack([flat[part] for part in parts], axis=-2)
-        for name, parts in packed_parts(flat).items()
+        for name, parts in packed_parts(config, flat).items()
     }
     return traverse_util.unflatten_dict(packed, sep="/")

@@ -5,8 +5,14 @@ import dataclasses
 import jax
 from flax import traverse_util
 
-from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.packing import packed_parts, stacked_shape
+from specdec_jax.typing import Array, Key, Params
+
+
+def random_params(config: ModelConfig, key: Key[Array, ""]) -> Params:
+    """What training starts from."""
+    return config.network().init(key, *config.example())["params"]
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -24,5 +30,5 @@ def packed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         name: shapes[parts[0]]
         if len(parts) == 1
         else stacked_shape(shapes[parts[0]], len(parts))
-        for name, parts in packed_parts(shapes).items()
+        for name, parts in packed_parts(config, shapes).items()
     }

@@ -11,20 +11,17 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from specdec_jax.axes import constrain
+from specdec_jax.data.tokenizer import SpecialIds
+from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.models import attention
 from specdec_jax.models import cache as kv
-from specdec_jax.models.config import check_network
-from specdec_jax.models.layers import (
-    Dense,
-    Dropout,
-    Embed,
-    FeedForward,
-    RMSNorm,
-)
+from specdec_jax.models.config import COMMON_AXES, ModelConfig, check_network
+from specdec_jax.models.inputs import EncoderInputs, answer
+from specdec_jax.models.layers import Embed
+from specdec_jax.models.t5_stacks import Decoder, Encoder
 from specdec_jax.typing import (
     Array,
     Bool,
-    Callable,
     Float,
     Float32,
     Int32,
@@ -34,7 +31,7 @@ from specdec_jax.typing import (
 
 
 @self_checked
-class T5Config:
+class T5Config(ModelConfig):
     """The sizes of a T5, with T5X's names.
 
     Attributes:
@@ -70,9 +67,53 @@ class T5Config:
     dtype: str = "float32"
     packed: bool = False
 
+    family = "T5"
+    format = "specdec_jax.t5"
+    decoder_only = False
+    sizes = (
+        "padded_vocab_size",
+        "emb_dim",
+        "num_heads",
+        "head_dim",
+        "mlp_dim",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "mlp_activations",
+        "logits_via_embedding",
+    )
+    parameter_axes = (
+        *COMMON_AXES,
+        ("relpos_bias/rel_embedding", ("heads", "buckets")),
+    )
+    packing_groups = (
+        ("self_attention", ("query", "key", "value")),
+        ("attention", ("query", "key", "value")),
+        ("encoder_decoder_attention", ("key", "value")),
+        ("mlp", ("wi_0", "wi_1")),
+    )
+    # Self-attention's four, and two of cross-attention: keys and values are made once.
+    step_kernels = 6
+    step_sums = 3
+
     def __post_init__(self):
         check_network(self, ("num_encoder_layers", "num_decoder_layers"))
         object.__setattr__(self, "mlp_activations", tuple(self.mlp_activations))
+
+    @property
+    def decoder_layers(self) -> int:
+        return self.num_decoder_layers
+
+    def network(self) -> "T5":
+        return T5(self)
+
+    def example(self) -> tuple[Array, Array, Array]:
+        token = jnp.zeros((1, 1), jnp.int32)
+        return token, token == 0, token
+
+    def batch(
+        self, encoded: Sequence[Sequence[int]], ids: SpecialIds
+    ) -> tuple[EncoderInputs, Prompt]:
+        return answer(encoded, ids)
 
 
 @record
@@ -88,130 +129,6 @@ class DecoderCache:
     past: tuple[kv.KeyValues, ...]
     encoded: tuple[kv.KeyValues, ...]
     encoder_bias: Float32[Array, "B 1 1 E"]
-
-
-class EncoderLayer(nn.Module):
-    config: T5Config
-
-    def setup(self):
-        c = self.config
-        dtype = jnp.dtype(c.dtype)
-        if not c.shared_relative_bias:
-            self.relpos_bias = _relative_bias(c, bidirectional=True)
-        self.pre_attention_layer_norm = RMSNorm(dtype)
-        self.attention = attention.SelfAttention(**_attention_sizes(c))
-        self.pre_mlp_layer_norm = RMSNorm(dtype)
-        self.mlp = FeedForward(**_feed_forward_sizes(c))
-        self.dropout = Dropout(c.dropout_rate)
-
-    def __call__(self, x, bias, deterministic):
-        h, _ = self.attention(self.pre_attention_layer_norm(x), bias, deterministic)
-        x = x + self.dropout(h, deterministic)
-        h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
-        return x + self.dropout(h, deterministic)
-
-
-class DecoderLayer(nn.Module):
-    config: T5Config
-
-    def setup(self):
-        c = self.config
-        dtype = jnp.dtype(c.dtype)
-        if not c.shared_relative_bias:
-            self.relpos_bias = _relative_bias(c, bidirectional=False)
-        self.pre_self_attention_layer_norm = RMSNorm(dtype)
-        self.self_attention = attention.SelfAttention(**_attention_sizes(c))
-        self.pre_cross_attention_layer_norm = RMSNorm(dtype)
-        self.encoder_decoder_attention = attention.CrossAttention(**_attention_sizes(c))
-        self.pre_mlp_layer_norm = RMSNorm(dtype)
-        self.mlp = FeedForward(**_feed_forward_sizes(c))
-        self.dropout = Dropout(c.dropout_rate)
-
-    def cross_keys_values(self, encoded):
-        return self.encoder_decoder_attention.keys_values(encoded)
-
-    def __call__(
-        self, x, bias, encoded, encoder_bias, deterministic, cache=None, lengths=None
-    ):
-        h, past = self.self_attention(
-            self.pre_self_attention_layer_norm(x), bias, deterministic, cache, lengths
-        )
-        x = x + self.dropout(h, deterministic)
-        h = self.encoder_decoder_attention(
-            self.pre_cross_attention_layer_norm(x), encoded, encoder_bias, deterministic
-        )
-        x = x + self.dropout(h, deterministic)
-        h = self.mlp(self.pre_mlp_layer_norm(x), deterministic)
-        return x + self.dropout(h, deterministic), past
-
-
-class Encoder(nn.Module):
-    config: T5Config
-
-    def setup(self):
-        c = self.config
-        if c.shared_relative_bias:
-            self.relpos_bias = _relative_bias(c, bidirectional=True)
-        self.layers = [EncoderLayer(c) for _ in range(c.num_encoder_layers)]
-        self.encoder_norm = RMSNorm(jnp.dtype(c.dtype))
-        self.dropout = Dropout(c.dropout_rate)
-        # The one dropout of T5X with a mask of its own for each position.
-        self.output_dropout = nn.Dropout(c.dropout_rate)
-
-    def __call__(self, x, mask, deterministic):
-        padding, length = attention.padding_bias(mask), x.shape[1]
-        biases = _of_layers(
-            self, lambda relative: attention.encoder_bias(relative, length) + padding
-        )
-        x = self.dropout(x, deterministic)
-        for layer, bias in zip(self.layers, biases, strict=True):
-            x = layer(x, bias, deterministic)
-        return self.output_dropout(self.encoder_norm(x), deterministic)
-
-
-class Decoder(nn.Module):
-    config: T5Config
-
-    def setup(self):
-        c = self.config
-        if c.shared_relative_bias:
-            self.relpos_bias = _relative_bias(c, bidirectional=False)
-        self.layers = [DecoderLayer(c) for _ in range(c.num_decoder_layers)]
-        self.decoder_norm = RMSNorm(jnp.dtype(c.dtype))
-        self.dropout = Dropout(c.dropout_rate)
-        if not c.logits_via_embedding:
-            self.logits_dense = Dense(
-                c.padded_vocab_size,
-                jnp.dtype(c.dtype),
-                out_dtype=jnp.dtype(jnp.float32),
-            )
-
-    def cross_keys_values(self, encoded):
-        return tuple(layer.cross_keys_values(encoded) for layer in self.layers)
-
-    def __call__(
-        self, x, encoded, encoder_bias, deterministic, past=None, lengths=None, taps=()
-    ):
-        """The output [B, T, D], the cache with the block, and the tapped layers'."""
-        block = jnp.arange(x.shape[1], dtype=jnp.int32)[None, :]
-        if past is None:
-            positions, slots = block, x.shape[1]
-            past = [None] * len(self.layers)
-        else:
-            positions, slots = lengths[:, None] + block, past[0].keys.shape[2]
-        biases = _of_layers(
-            self, lambda relative: attention.decoder_bias(relative, positions, slots)
-        )
-        x = self.dropout(x, deterministic)
-        seen, outputs = [], []
-        for layer, bias, cross, own in zip(
-            self.layers, biases, encoded, past, strict=True
-        ):
-            x, own = layer(x, bias, cross, encoder_bias, deterministic, own, lengths)
-            seen.append(own)
-            outputs.append(x)
-        x = self.dropout(self.decoder_norm(x), deterministic)
-        return x, tuple(seen), attention.tapped(outputs, taps)
 
 
 class T5(nn.Module):
@@ -259,27 +176,28 @@ class T5(nn.Module):
         return self.encoder(self.token_embedder(tokens), mask, deterministic)
 
     def start_cache(
-        self, tokens: Int32[Array, "B E"], mask: Bool[Array, "B E"], slots: int
+        self, inputs: EncoderInputs, slots: int
     ) -> tuple[DecoderCache, Float[Array, "B E D"]]:
         """Encodes an input; the cache of a decoder that has seen no token of its own.
 
         Args:
-          tokens, mask: the input, as in `encode`.
+          inputs: the source.
           slots: S, how many decoder tokens the cache has room for.
 
         Returns:
           The cache, and the encoder's output.
         """
-        context = self.encode(tokens, mask)
+        context = self.encode(inputs.tokens, inputs.mask)
         encoded = self.decoder.cross_keys_values(context)
         c = self.config
         past = tuple(
             kv.empty(
-                tokens.shape[0], c.num_heads, slots, c.head_dim, jnp.dtype(c.dtype)
+                len(inputs.tokens), c.num_heads, slots, c.head_dim, jnp.dtype(c.dtype)
             )
             for _ in range(c.num_decoder_layers)
         )
-        return DecoderCache(past, encoded, attention.padding_bias(mask)), context
+        bias = attention.padding_bias(inputs.mask)
+        return DecoderCache(past, encoded, bias), context
 
     def extend(
         self,
@@ -312,41 +230,3 @@ class T5(nn.Module):
         else:
             logits = self.decoder.logits_dense(output)
         return constrain(logits, "batch", "length", "vocab")
-
-
-def _relative_bias(config: T5Config, bidirectional: bool):
-    return attention.RelativeBias(
-        num_heads=config.num_heads,
-        bidirectional=bidirectional,
-        num_buckets=config.relative_attention_num_buckets,
-        max_distance=config.relative_attention_max_distance,
-    )
-
-
-def _of_layers(stack: Encoder | Decoder, bias: Callable) -> list[Array]:
-    """The bias of each layer of a stack; computed once if they share it."""
-    if stack.config.shared_relative_bias:
-        return [bias(stack.relpos_bias)] * len(stack.layers)
-    return [bias(layer.relpos_bias) for layer in stack.layers]
-
-
-def _attention_sizes(config: T5Config) -> dict:
-    return {
-        "width": config.emb_dim,
-        "num_heads": config.num_heads,
-        "head_size": config.head_dim,
-        "dropout_rate": config.dropout_rate,
-        "dtype": jnp.dtype(config.dtype),
-        "packed": config.packed,
-    }
-
-
-def _feed_forward_sizes(config: T5Config) -> dict:
-    return {
-        "width": config.emb_dim,
-        "hidden": config.mlp_dim,
-        "activations": config.mlp_activations,
-        "dropout_rate": config.dropout_rate,
-        "dtype": jnp.dtype(config.dtype),
-        "packed": config.packed,
-    }

@@ -12,25 +12,24 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from specdec_jax.data.tokenizer import T5_IDS
 from specdec_jax.decoding.autoregressive import Autoregressive
-from specdec_jax.decoding.contracts import LanguageModel, Prompt
+from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.decoding.loop import slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.drafters.constant import ConstantDrafter
 from specdec_jax.drafters.neural import NeuralDrafter
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model, widened
+from specdec_jax.models.adapters import language_model, widened
 from specdec_jax.models.cache import AXES, KeyValues
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.parameters import packed_shapes
-from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh
 from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.sampling import Rule, TokenRule, row_keys
 from specdec_jax.sampling.keys import seed_key
 from specdec_jax.typing import Any, PyTree
-
-EOS_ID = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +48,8 @@ class Decode:
       rule: how draft tokens are verified.
     """
 
-    target: T5Config
-    drafter: T5Config
+    target: ModelConfig
+    drafter: ModelConfig
     gamma: int
     max_new_tokens: int
     devices: Sequence[jax.Device]
@@ -75,11 +74,11 @@ class Decode:
             self._side(self.drafter, self.shard_drafter, padded),
         )
 
-    def _side(self, config: T5Config, cut: bool, padded: int) -> "Side":
+    def _side(self, config: ModelConfig, sharded: bool, padded: int) -> "Side":
         config = dataclasses.replace(config, dtype=self.dtype, packed=True)
-        model, layout = t5_language_model(config), None
+        model, layout = language_model(config), None
         if self.partition is not None:
-            layout = layout_of(config, self.partition.mesh, cut)
+            layout = layout_of(config, self.partition.mesh, sharded)
             model = partitioned(model, layout)
         flat = {}
         for name, shape in packed_shapes(config).items():
@@ -110,11 +109,12 @@ class Decode:
         settings = DecodeSettings(gamma=self.gamma, max_new_tokens=self.max_new_tokens)
 
         def make():
-            tokens = jnp.zeros((batch, self.source), jnp.int32)
+            rows = [[T5_IDS.pad_id] * self.source] * batch
+            inputs, prompt = self.target.batch(rows, T5_IDS)
             return Rows(
                 keys=row_keys(seed_key(0), jnp.arange(batch)),
-                inputs=EncoderInputs(tokens, tokens == 0),
-                prompt=Prompt(tokens[:, :1], tokens[:, 0] + 1),
+                inputs=inputs,
+                prompt=prompt,
                 settings=settings.rows(batch),
             )
 
@@ -130,14 +130,14 @@ class Decode:
         target, drafter = self.sides.target.model, self.sides.drafter.model
         if name in ("target step", "draft step"):
             model = target if name == "target step" else drafter
-            return Autoregressive(model, self.max_new_tokens, EOS_ID)
+            return Autoregressive(model, self.max_new_tokens, T5_IDS.eos_id)
         free = ConstantDrafter(target.vocab_size, target.padded_vocab_size)
         return Speculative(
             target,
             free if name == "verify step" else NeuralDrafter(drafter),
             self.gamma,
             self.max_new_tokens,
-            EOS_ID,
+            T5_IDS.eos_id,
             self.rule,
         )
 
@@ -155,7 +155,7 @@ class Decode:
 class Side:
     """A model, where its parameters are, and where its keys and values are."""
 
-    config: T5Config
+    config: ModelConfig
     model: LanguageModel
     params: Any  # descriptions of arrays, in the tree of parameters
     keys_values: jax.sharding.Sharding

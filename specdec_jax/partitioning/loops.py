@@ -1,4 +1,4 @@
-"""The loops under a mesh: the same decoders, their rows dealt out over `data`."""
+"""The loops under a mesh: the same decoders, their rows sharded over `data`."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ class Partition:
     mesh: Mesh | AbstractMesh  # the second for descriptions without devices
 
     def padded(self, batch: int) -> int:
-        """Rows of a batch once it can be dealt out: a multiple of the axis `data`."""
+        """Rows of a batch once it can be sharded: a multiple of the axis `data`."""
         data = axis_size(self.mesh, DATA)
         return -(-batch // data) * data
 
@@ -66,8 +66,8 @@ class Partition:
     def constrain(self, state: LoopState) -> LoopState:
         """A loop's state, each row where it belongs.
 
-        Caches of keys and values are cut by the models that made them. Of the rest,
-        arrays whose first axis is the batch are dealt out, and other ones are whole.
+        Caches of keys and values are sharded by the models that made them. Of the rest,
+        arrays whose first axis is the batch are sharded by rows, other ones replicated.
         """
         batch = state.lengths.shape[0]
 
@@ -107,7 +107,7 @@ class PartitionedDecoder:
         batch = prompt.lengths.shape[0]
         if self.partition.padded(batch) != batch:
             raise ValueError(
-                f"{batch} rows cannot be dealt out over the mesh "
+                f"{batch} rows cannot be sharded over the mesh "
                 f"{dict(self.partition.mesh.shape)}: pad them with `Partition.deal`"
             )
         return self.partition.constrain(self.decoder.init(params, inputs, prompt))

@@ -12,8 +12,7 @@ from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.families import ModelConfig
-from specdec_jax.models.gpt import GPTConfig
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.typing import Any, Callable
 
 DATA, MODEL = AXES = ("data", "model")
@@ -40,7 +39,7 @@ def choose_mesh(
       devices: of this process if not given; a mesh takes the first that it needs.
 
     Raises:
-      SettingsError: the shape is no two whole numbers, or needs more devices.
+      SettingsError: the shape is no two integers, or needs more devices.
     """
     devices = jax.local_devices() if devices is None else list(devices)
     if shape is None or (shape == "auto" and len(devices) == 1):
@@ -95,8 +94,7 @@ def default_shape(num_devices: int, config: ModelConfig) -> Shape:
 
 
 def _step_seconds(config: ModelConfig, m: int) -> float:
-    layers, _, sums_per_layer = _of_layers(config)
-    sums = sums_per_layer * layers + 1 if m > 1 else 0
+    sums = config.step_sums * config.decoder_layers + 1 if m > 1 else 0
     return step_bytes(config) / m / BYTES_PER_SECOND + sums * SECONDS_PER_SUM
 
 
@@ -106,19 +104,11 @@ def step_bytes(config: ModelConfig) -> int:
     Cross-attention's keys and values are computed once an input, and of the embedding a
     step reads a row a token.
     """
-    layers, kernels, _ = _of_layers(config)
     joined = config.num_heads * config.head_dim
-    attention = kernels * config.emb_dim * joined
+    attention = config.step_kernels * config.emb_dim * joined
     mlp = (len(config.mlp_activations) + 1) * config.emb_dim * config.mlp_dim
     logits = config.emb_dim * config.padded_vocab_size
-    return 2 * (layers * (attention + mlp) + logits)
-
-
-def _of_layers(config: ModelConfig) -> tuple[int, int, int]:
-    """Layers of the decoder; attention kernels a step reads, and sums, of each."""
-    if isinstance(config, GPTConfig):
-        return config.num_layers, 4, 2
-    return config.num_decoder_layers, 6, 3
+    return 2 * (config.decoder_layers * (attention + mlp) + logits)
 
 
 def axis_size(mesh: Mesh | AbstractMesh, axis: str) -> int:

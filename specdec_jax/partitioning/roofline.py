@@ -162,7 +162,7 @@ def _sent(decode: Decode, side: Side, rows: int) -> tuple[int, int]:
     if parts == 1 or side is decode.sides.drafter and not decode.shard_drafter:
         return 0, 0
     config = side.config
-    sums = 3 * config.num_decoder_layers
+    sums = config.step_sums * config.decoder_layers
     width = jnp.dtype(config.dtype).itemsize * config.emb_dim
     gathered = rows * config.padded_vocab_size * 4 // parts
     # A ring sums in two rounds of (parts - 1) pieces, and gathers in one.

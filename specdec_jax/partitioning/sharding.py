@@ -1,14 +1,13 @@
 """Which logical axis lies on which axis of the mesh, in T5X's style, and by name.
 
-A network's weights are cut as in Megatron: the products into heads, feed-forward and
-logits by columns, the products out of them by rows. So a layer's own arrays never
+A network's weights are sharded as in Megatron: the products into heads, feed-forward
+and logits by columns, the products out of them by rows. So a layer's own arrays never
 leave their device, and one sum over `model` follows each of the three products by rows
 of a decoder layer.
 """
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 
 import jax
@@ -18,11 +17,11 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from specdec_jax.axes import constrain, constrained_by
 from specdec_jax.decoding.contracts import LanguageModel
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.families import ModelConfig
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.partitioning.mesh import DATA, MODEL, axis_size
 from specdec_jax.typing import Array
 
-# Logical axis -> axis of the mesh; None is not cut.
+# Logical axis -> axis of the mesh; None is replicated.
 REPLICATED: Mapping[str, str | None] = {
     "batch": DATA,
     "length": None,
@@ -38,26 +37,7 @@ REPLICATED: Mapping[str, str | None] = {
     "group": None,
     "buckets": None,
 }
-CUT = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
-
-# The end of a parameter's name -> its axes.
-PARAMETER_AXES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("token_embedder/embedding", ("lookup", "embed")),
-    ("position_embedder/embedding", ("positions", "embed")),
-    ("relpos_bias/rel_embedding", ("heads", "buckets")),
-    ("attention/(query|key|value)/kernel", ("embed", "joined_kv")),
-    (r"attention/\w+_and_\w+/kernel", ("embed", "group", "joined_kv")),
-    ("attention/out/kernel", ("joined_kv", "embed")),
-    ("mlp/(wi|wi_0|wi_1)/kernel", ("embed", "mlp")),
-    (r"mlp/\w+_and_\w+/kernel", ("embed", "group", "mlp")),
-    ("mlp/wo/kernel", ("mlp", "embed")),
-    ("logits_dense/kernel", ("embed", "vocab")),
-    ("norm/(scale|bias)", ("embed",)),
-    ("attention/(query|key|value)/bias", ("joined_kv",)),
-    (r"attention/\w+_and_\w+/bias", ("group", "joined_kv")),
-    ("mlp/wi/bias", ("mlp",)),
-    ("(attention/out|mlp/wo)/bias", ("embed",)),
-)
+SHARDED = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +46,12 @@ class Layout:
 
     Attributes:
       mesh: of axes `data` and `model`.
+      config: the model's, which names the axes of its parameters.
       rules: pairs of a logical axis and the axis of the mesh that it lies on, or None.
     """
 
     mesh: Mesh | AbstractMesh
+    config: ModelConfig
     rules: tuple[tuple[str, str | None], ...]
 
     def sharding(self, *names: str | None) -> NamedSharding:
@@ -83,49 +65,37 @@ class Layout:
 
     def parameter(self, name: str, shape: tuple[int, ...]) -> NamedSharding:
         """Of a parameter, packed or not; what `Checkpoint.load` takes as `place`."""
-        return self.sharding(*parameter_axes(name, len(shape)))
-
-
-def parameter_axes(name: str, rank: int) -> tuple[str, ...]:
-    """The logical axes of a parameter, by its path joined by "/".
-
-    Raises:
-      ValueError: no rule knows the name.
-    """
-    for ending, axes in PARAMETER_AXES:
-        if re.search(f"(^|[/_]){ending}$", name) and len(axes) == rank:
-            return axes
-    raise ValueError(f"no axes are known for the parameter {name} of rank {rank}")
+        return self.sharding(*self.config.axes_of(name, len(shape)))
 
 
 def layout_of(
-    config: ModelConfig, mesh: Mesh | AbstractMesh, cut: bool = True
+    config: ModelConfig, mesh: Mesh | AbstractMesh, sharded: bool = True
 ) -> Layout:
     """The layout of a network on a mesh.
 
-    What `model` does not divide is held whole by every device: 6 heads on 4 devices
-    leave attention uncut, while the feed-forward and the logits are cut.
+    What `model` does not divide is replicated: 6 heads on 4 devices
+    leave attention replicated, and the feed-forward and the logits sharded.
 
     Args:
       config: the sizes.
       mesh: the devices.
-      cut: False for a network that every device along `model` holds whole, and runs
+      sharded: False for a network that every device along `model` holds, and runs
         without a word to the others.
 
     Raises:
       SettingsError: `model` divides none of the sizes, so it would not help at all.
     """
     rules = dict(REPLICATED)
-    if cut:
-        rules |= CUT
+    if sharded:
+        rules |= SHARDED
         if config.logits_via_embedding:  # the lookup is also the logits' kernel
             rules["lookup"] = MODEL
         _leave_whole(rules, config, axis_size(mesh, MODEL))
-    return Layout(mesh, tuple(rules.items()))
+    return Layout(mesh, config, tuple(rules.items()))
 
 
 def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) -> None:
-    """Takes back the rules of sizes that cannot be cut into so many parts."""
+    """Takes back the rules of sizes that cannot be split into so many parts."""
     sizes = {
         ("heads", "joined_kv"): ("num_heads", config.num_heads),
         ("mlp",): ("mlp_dim", config.mlp_dim),
@@ -140,7 +110,7 @@ def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) 
         )
     if odd:
         logging.warning(
-            "%d devices on the model axis do not divide %s: all hold it whole",
+            "%d devices on the model axis do not divide %s: it is replicated",
             parts,
             words,
         )

@@ -37,7 +37,7 @@ CHIPS = {
 }
 _TORUS = {4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4"}
 _GRID = {4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8"}
-# The shapes of slices, by their number of chips; one chip is cut out of the smallest.
+# The shapes of slices, by their number of chips; one chip is taken of the smallest.
 SLICES = {"v4": _TORUS, "v5p": _TORUS, "v5e": _GRID, "v6e": _GRID}
 
 

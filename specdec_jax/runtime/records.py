@@ -1,7 +1,11 @@
-"""Records: one JSON line a result, with all that is needed to make it again."""
+"""Records: one frozen dataclass a kind, which writers make and readers get back.
 
-import contextlib
-import fcntl
+A record says with what it was made: the command, the versions, the device. Its fields
+say by their types what they may hold, so that a value that no writer has written is
+refused where it is read, with its file, line and key.
+"""
+
+import dataclasses
 import hashlib
 import json
 import os
@@ -9,21 +13,189 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+import typing
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated, Any, ClassVar, dataclass_transform, no_type_check
 
 import jax
 
 from specdec_jax._version import __version__
 from specdec_jax.errors import DataError
-from specdec_jax.typing import Any
 
 PACKAGES = ("jax", "jaxlib", "flax", "numpy")
 
 
+@dataclasses.dataclass(frozen=True)
+class Constraint:
+    """What a value of JSON must be: in words for an error, and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) < 1e300  # NaN is not either
+
+
+def _is_non_negative(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
+def _is_interval(value: Any) -> bool:
+    is_pair = isinstance(value, list | tuple) and len(value) == 2
+    return is_pair and all(map(_is_non_negative, value))
+
+
+# The types of fields.
+Rate = Annotated[
+    float,
+    Constraint("a rate from 0 to 1", lambda x: _is_non_negative(x) and x <= 1),
+]
+Count = Annotated[
+    int,
+    Constraint("an integer from 0 on", lambda x: _is_non_negative(x) and x == int(x)),
+]
+NonNegative = Annotated[float, Constraint("a number from 0 on", _is_non_negative)]
+Positive = Annotated[
+    float, Constraint("a number above 0", lambda x: _is_non_negative(x) and x > 0)
+]
+Interval = Annotated[
+    tuple[float, float], Constraint("a pair of numbers from 0 on", _is_interval)
+]
+Text = Annotated[str, Constraint("a string", lambda x: isinstance(x, str))]
+Values = Annotated[
+    list, Constraint("a list that is not empty", lambda x: isinstance(x, list) and x)
+]
+Object = Annotated[dict, Constraint("a JSON object", lambda x: isinstance(x, dict))]
+
+
+def identity(**options: Any) -> Any:
+    """A field that all records of one run share: what keeps runs' files apart."""
+    return dataclasses.field(metadata={"identity": True}, **options)
+
+
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(dataclasses.field, identity),
+)
+def stored(cls: type) -> type:
+    """Makes a class a frozen dataclass of keyword fields.
+
+    Its types are those of JSON and are checked when a record is read, by `from_json`.
+    """
+    return no_type_check(dataclasses.dataclass(frozen=True, kw_only=True)(cls))
+
+
+@stored
+class Record:
+    """The base of all kinds: what a record was made with.
+
+    Attributes:
+      kind: its name in files; each kind has its own.
+      command: what made it; None if it was none of `scripts/`.
+      versions, device: of the software and of the hardware.
+      path: the file that it was read from; None if it was made just now.
+    """
+
+    kind: ClassVar[str]
+
+    command: Text | None = None
+    versions: Object = dataclasses.field(default_factory=dict)
+    device: Object = dataclasses.field(default_factory=dict)
+    path: Path | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def identity_names(cls) -> list[str]:
+        """The fields that all records of one run share."""
+        return [f.name for f in dataclasses.fields(cls) if "identity" in f.metadata]
+
+    @classmethod
+    def from_json(
+        cls, values: dict[str, Any], place: str, path: Path | None = None
+    ) -> "Record":
+        """A record from the object that `to_json` gave.
+
+        Args:
+          values: the object; keys that the kind does not have are passed over.
+          place: file and line, for errors.
+          path: the file.
+
+        Raises:
+          DataError: a field is lacking, or holds what it cannot; the message names it.
+        """
+        given, lacking = {}, []
+        for field in _fields(cls):
+            if field.name in values:
+                _require(field, values[field.name], place)
+                given[field.name] = values[field.name]
+            elif _is_required(field):
+                lacking.append(field.name)
+        if lacking:
+            raise DataError(f"{place}: the {cls.kind} lacks {', '.join(lacking)}")
+        try:
+            return cls(**given, path=path)
+        except ValueError as error:  # of several fields together
+            raise DataError(f"{place}: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """Its kind and its fields, as JSON has them; those without a value left out."""
+        own, made_with = [], []
+        for field in _fields(type(self)):
+            (made_with if field.name in _MADE_WITH else own).append(field.name)
+        values = {name: getattr(self, name) for name in (*own, *made_with)}
+        values = {name: value for name, value in values.items() if value is not None}
+        return json.loads(json.dumps({"kind": self.kind, **values}))
+
+    @property
+    def made_on(self) -> str:
+        """The device and the version of JAX, as far as the record says."""
+        parts = [self.device.get("kind", "a device not named")]
+        if self.device.get("platform") == "cpu":
+            parts.append(f"{self.device.get('cpu_cores')} cores")
+        version = self.versions.get("jax")
+        return ", ".join(parts + ([f"jax {version}"] if version else []))
+
+
+_MADE_WITH = ("command", "versions", "device")
+
+
+def _fields(kind: type[Record]) -> list[dataclasses.Field]:
+    """Those that are written."""
+    return [field for field in dataclasses.fields(kind) if field.name != "path"]
+
+
+def _is_required(field: dataclasses.Field) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _require(field: dataclasses.Field, value: Any, place: str) -> None:
+    """Raises DataError unless a field may hold a value."""
+    allowed = [field.type]
+    if type(None) in typing.get_args(field.type):
+        if value is None:
+            return
+        allowed = typing.get_args(field.type)
+    constraints = [
+        constraint
+        for kind in allowed
+        for constraint in getattr(kind, "__metadata__", ())
+        if isinstance(constraint, Constraint)
+    ]
+    for constraint in constraints:
+        if not constraint.holds(value):
+            told = json.dumps(value)[:100]
+            raise DataError(
+                f"{place}: {field.name} must be {constraint.words}, not {told}"
+            )
+
+
 def environment() -> dict[str, Any]:
-    """The versions, the device and the command that a result was made with."""
+    """What a record that is made now was made with, as fields of `Record`."""
     devices = jax.devices()
     return {
         "command": command(),
@@ -56,137 +228,5 @@ def command() -> str | None:
 
 
 def digest(values: Any) -> str:
-    """SHA-256, in hex, of numbers and texts in lists: what tells inputs apart."""
+    """SHA-256, in hex, of numbers and strings in lists: what tells inputs apart."""
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
-
-
-class RecordFile:
-    """A JSON-lines file that grows a whole line at a time and survives a kill."""
-
-    def __init__(self, path: str | os.PathLike):
-        """Opens a file for appending, and makes its folder.
-
-        A last line that a kill cut short is dropped; a file of anything else than JSON
-        lines is left as it is.
-
-        Raises:
-          DataError: it cannot be written, holds something else than JSON lines, is
-            another run's for now (`alone`), or is named as the gin file beside it.
-        """
-        self.path = Path(path)
-        if self.path.suffix == ".gin":
-            raise DataError(
-                f"{path}: records end in .jsonl; what gin filled in goes to .gin"
-            )
-        if self.path.exists() and not self.path.is_file():  # /dev/full, a folder
-            raise DataError(f"cannot write records to {path}: it is no regular file")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.alone():
-                self._mend()
-        except OSError as error:
-            raise DataError(f"cannot write records to {path}: {error}") from error
-
-    def _mend(self) -> None:
-        """Ends the last line, or drops it if it is not whole."""
-        content = self.path.read_bytes()
-        start = content.rfind(b"\n") + 1
-        line, number = content[start:], content.count(b"\n") + 1
-        if not line:
-            return
-        for _ in self:  # raises if the lines before are not records
-            pass
-        try:
-            self._parse(line, number)
-        except DataError:
-            if not (line == b"{" or line.startswith(b'{"')):  # as ours begin
-                raise
-            os.truncate(self.path, start)
-        else:
-            with self.path.open("ab") as file:
-                file.write(b"\n")
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The records so far."""
-        # Not splitlines(), which would also cut at the separators that text may hold.
-        lines = self.path.read_bytes().split(b"\n")[:-1]
-        for number, line in enumerate(lines, 1):
-            yield self._parse(line, number)
-
-    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
-        return parse_record(line, f"{self.path}:{number}")
-
-    def require(
-        self, number: int, record: dict[str, Any], wanted: dict[str, Any]
-    ) -> None:
-        """Raises DataError unless a record is of the run that goes on with the file.
-
-        Args:
-          number: of its line.
-          record: as it was read.
-          wanted: what its fields must be, as they were before they became JSON.
-        """
-        for name, value in wanted.items():
-            found, expected = record.get(name), json.loads(json.dumps(value))
-            if found != expected:
-                raise DataError(
-                    f"{self.path}:{number} has {name} {_short(found)} and this run "
-                    f"{_short(expected)}: give the records another name"
-                )
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keeps other runs from appending meanwhile; a kill ends that too.
-
-        Raises:
-          DataError: another run appends already.
-        """
-        with self.path.open("ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise DataError(
-                    f"another run appends to {self.path}: wait for its end, or give "
-                    "the records another name"
-                ) from error
-            except OSError:
-                pass  # a network disk without locks
-            yield
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Writes one line, and has it on the disk before it returns.
-
-        Raises:
-          DataError: the disk is full, or whatever else keeps it from being written.
-        """
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise DataError(f"cannot write to {self.path}: {error}") from error
-
-
-def parse_record(content: bytes, place: str) -> dict[str, Any]:
-    """One record of JSON.
-
-    Args:
-      content: a line, or a whole file of one record.
-      place: where it is, for the error.
-
-    Raises:
-      DataError: it is something else.
-    """
-    try:
-        record = json.loads(content)
-    except ValueError as error:
-        raise DataError(f"{place} is not JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise DataError(f"{place} is not a JSON object")
-    return record
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:200] + "..."

@@ -31,11 +31,11 @@ def joint_law(tables: Tables) -> np.ndarray:
 
 
 def block_laws(p: Tables, q: Tables, lenience: float = 1.0) -> list[np.ndarray]:
-    """What a block of Algorithm 1 gives, by the number n of guesses that stand.
+    """What a block of Algorithm 1 gives, by the number n of accepted draft tokens.
 
-    A guess is x, and stands, with probability min(p(x)/l, q(x)), which is what a draw
-    from q and the accept test of `verify_tokens` give together. Else the block ends
-    with a token of norm(max(0, p - q)); after all G guesses, with one of p.
+    A draft token is x, and accepted, with probability min(p(x)/l, q(x)), as a draw
+    from q and the accept test of `TokenRule` give together. Else the block ends
+    with a token of norm(max(0, p - q)); after all G draft tokens, with one of p.
 
     Of p = .5 .5 and q = 1 0 everywhere and G = 1 they are [0, .5], the correction, and
     [[.25, .25], [0, 0]], the bonus.
@@ -60,13 +60,13 @@ def block_laws(p: Tables, q: Tables, lenience: float = 1.0) -> list[np.ndarray]:
         )
     if not 0 < lenience <= 1:
         raise ValueError(f"lenience must be in (0, 1], got {lenience}")
-    laws, stood = [], np.ones(())
+    laws, accepted = [], np.ones(())
     for p_n, q_n in zip(p[:-1], q, strict=True):
-        stands = np.minimum(p_n / lenience, q_n)
-        ends = np.maximum(0.0, 1 - stands.sum(axis=-1, keepdims=True))
-        laws.append(stood[..., None] * ends * _residual(p_n, q_n))
-        stood = stood[..., None] * stands
-    return [*laws, stood[..., None] * p[-1]]
+        accepts = np.minimum(p_n / lenience, q_n)
+        ends = np.maximum(0.0, 1 - accepts.sum(axis=-1, keepdims=True))
+        laws.append(accepted[..., None] * ends * _residual(p_n, q_n))
+        accepted = accepted[..., None] * accepts
+    return [*laws, accepted[..., None] * p[-1]]
 
 
 def output_law(p: Tables, q: Tables, lenience: float = 1.0) -> np.ndarray:

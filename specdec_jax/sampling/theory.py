@@ -1,7 +1,7 @@
 """The paper's formulas, in float64 numpy: sections 3.1 to 3.5 and appendix A.2, A.5.
 
 alpha  mean acceptance rate, E[sum_x min(p, q)]          c      time of a draft run over
-gamma  guesses a block                                          time of a target run
+gamma  draft tokens a block                                     time of a target call
 c_hat  the same ratio in operations                      l      lenience
 
 Scalars give floats; arrays broadcast and give arrays. Distributions lie along the last
@@ -30,7 +30,7 @@ def divergence(p: Distribution, q: Distribution) -> Answer:
 
 
 def beta(p: Distribution, q: Distribution) -> Answer:
-    """Acceptance rate 1 - D_LK = sum_x min(p, q) of one guess (Theorem 3.5)."""
+    """Acceptance rate 1 - D_LK = sum_x min(p, q) of one draft token (Theorem 3.5)."""
     p, q = _distributions(p, q)
     return _float(np.sum(np.minimum(p, q), axis=-1))
 
@@ -44,20 +44,20 @@ def lenient_alpha(p: Distribution, q: Distribution, lenience: Numbers) -> Answer
 
 
 def lenient_greedy_alpha(p: Distribution, q: Distribution, lenience: Numbers) -> Answer:
-    """Whether the guess argmax q stands at temperature 0 under lenience, 0 or 1 (A.5).
+    """Whether argmax q is accepted at temperature 0 under lenience, 0 or 1 (A.5).
 
-    p and q are the models' own, of temperature 1: x stands if p(x) >= l max p (the
+    p and q are the models' own, of temperature 1: x is accepted if p(x) >= l max p (the
     printed <= is a misprint), and at l = 1 only the argmax does, of tied ids the
-    lowest. Its mean is alpha. Of p = .5 .3 .2 and q = .2 .5 .3, l = .5 lets the guess
-    stand and l = .7 does not.
+    lowest. Its mean is alpha. Of p = .5 .3 .2 and q = .2 .5 .3, l = .5 accepts it and
+    l = .7 does not.
     """
     p, q = _distributions(p, q)
     l = np.asarray(lenience, float)  # noqa: E741, the paper's letter
     _check(np.all((l > 0) & (l <= 1)), "lenience must be in (0, 1]", lenience)
-    guess = np.argmax(q, axis=-1)
-    p_guess = np.take_along_axis(p, guess[..., None], axis=-1)[..., 0]
-    is_close = (l < 1) & (p_guess >= l * np.max(p, axis=-1))
-    return _float(np.where(is_close | (guess == np.argmax(p, axis=-1)), 1.0, 0.0))
+    drafted = np.argmax(q, axis=-1)
+    p_drafted = np.take_along_axis(p, drafted[..., None], axis=-1)[..., 0]
+    is_close = (l < 1) & (p_drafted >= l * np.max(p, axis=-1))
+    return _float(np.where(is_close | (drafted == np.argmax(p, axis=-1)), 1.0, 0.0))
 
 
 def rejection_sampling_acceptance(p: Distribution, q: Distribution) -> Answer:
@@ -73,7 +73,7 @@ def rejection_sampling_acceptance(p: Distribution, q: Distribution) -> Answer:
 
 
 def expected_tokens(alpha: Numbers, gamma: Numbers) -> Answer:
-    """E[tokens a target run] = (1 - alpha^(gamma+1)) / (1 - alpha) (equation 1).
+    """E[tokens per target call] = (1 - alpha^(gamma+1)) / (1 - alpha) (equation 1).
 
     expected_tokens(.8, 5) is 3.69. alpha = 1 gives the limit gamma + 1, and gamma = inf
     the limit 1/(1 - alpha).
@@ -87,7 +87,7 @@ def expected_tokens(alpha: Numbers, gamma: Numbers) -> Answer:
 
 
 def expected_target_calls(alpha: float, gamma: int, length: int) -> float:
-    """E[target runs] until an output of `length` tokens, its EOS included, is whole.
+    """E[target calls] until an output of `length` tokens, its EOS included, is whole.
 
     Equation 1 is for outputs without end. In a short one the last block is cut by the
     end, so a run gives fewer tokens on average: with R(m) = 0 for m <= 0,
@@ -99,14 +99,14 @@ def expected_target_calls(alpha: float, gamma: int, length: int) -> float:
 
 
 def expected_target_calls_along(rates: Rates, gamma: int) -> float:
-    """E[target runs] of one output, a rate for each of its tokens: no i.i.d. here.
+    """E[target calls] of one output, a rate for each of its tokens: no i.i.d. here.
 
-    rates[t] is the chance that a guess made at token t stands, given the output. With
-    R(t) runs left at token t, none past the end, and g = gamma,
+    rates[t] is the chance that a token drafted at t is accepted, given the output. With
+    R(t) calls left at token t, none past the end, and g = gamma,
       R(t) = 1 + sum_{k<g} a_t .. a_{t+k-1} (1 - a_{t+k}) R(t+k+1)
                + a_t .. a_{t+g-1} R(t+g+1).
-    expected_target_calls_along([1, 0, 1], 1) is 2: the first guess stands and the
-    second token comes with it; then one more run.
+    expected_target_calls_along([1, 0, 1], 1) is 2: the first draft token is accepted
+    and the second token comes with it; then one more call.
     """
     rates, gamma = np.asarray(rates, float), float(_gamma(gamma))
     _check(np.all((rates >= 0) & (rates <= 1)), "rates must be in [0, 1]", rates)
@@ -129,7 +129,7 @@ def speedup(alpha: Numbers, gamma: Numbers, c: Numbers, v: Numbers = 1.0) -> Ans
 
     Args:
       alpha, gamma, c: as at the top of the file.
-      v: time of verifying gamma + 1 tokens over time of a target run of one. The paper
+      v: time of verifying gamma + 1 tokens over time of a target call of one. The paper
         assumes 1: spare compute makes the wider run free.
     """
     return _float(expected_tokens(alpha, gamma) / (_draft_cost(gamma, c) + _cost(v)))
@@ -138,7 +138,7 @@ def speedup(alpha: Numbers, gamma: Numbers, c: Numbers, v: Numbers = 1.0) -> Ans
 def operations(alpha: Numbers, gamma: Numbers, c_hat: Numbers) -> Answer:
     """Arithmetic of ours over the baseline's, a token (Theorem 3.11).
 
-    (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)): dropped guesses are
+    (1 - alpha)(gamma c_hat + gamma + 1) / (1 - alpha^(gamma+1)): dropped tokens are
     paid for. operations(.8, 5, 0) is 1.63.
     """
     runs = _draft_cost(gamma, c_hat, "c_hat") + _gamma(gamma) + 1
@@ -171,14 +171,14 @@ def guaranteed_speedup(alpha: Numbers, c: Numbers) -> Answer:
 
 
 def oracle_tokens(alpha: Numbers) -> Answer:
-    """1/(1 - alpha): E[tokens] if each block stopped at its first bad guess."""
+    """1/(1 - alpha): E[tokens] if each block stopped at its first rejection."""
     return expected_tokens(alpha, np.inf)
 
 
 def oracle_speedup(alpha: Numbers, c: Numbers) -> Answer:
     """1/(1 - alpha + c alpha): the speedup of that oracle (section 3.5).
 
-    A block has alpha/(1 - alpha) good guesses, and the oracle drafts no other. No fixed
+    A block has alpha/(1 - alpha) accepted tokens; the oracle drafts no other. No fixed
     gamma does better. oracle_speedup(.8, .05) is 4.17, where `best_gamma` reaches 3.09.
     """
     alpha, c = _alpha(alpha), _cost(c, "c")
@@ -187,7 +187,7 @@ def oracle_speedup(alpha: Numbers, c: Numbers) -> Answer:
 
 
 def _draft_cost(gamma, c, name="c"):
-    """gamma c, where free guesses stay free when there is no end of them."""
+    """gamma c, where free draft tokens stay free when there is no end of them."""
     gamma, c = np.broadcast_arrays(_gamma(gamma), _cost(c, name))
     return np.where(c > 0, gamma, 0.0) * c
 
@@ -201,7 +201,7 @@ def _alpha(alpha):
 def _gamma(gamma):
     gamma = np.asarray(gamma, float)
     is_count = (gamma >= 0) & ((gamma == np.inf) | (gamma == np.round(gamma)))
-    _check(np.all(is_count), "gamma must be a whole number >= 0 or inf", gamma)
+    _check(np.all(is_count), "gamma must be an integer >= 0 or inf", gamma)
     return gamma
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from specdec_jax.data.text import read_lines
-from specdec_jax.data.tokenizer import PAD_ID, Tokenizer
+from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.drafters.ngram import NOTHING, NGramParams, NGramTable, context_key
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.runtime.progress import progress_bar
@@ -46,7 +46,7 @@ def fit_ngram(
     vocab_size: int,
     order: int = 2,
     *,
-    start_id: int | None = PAD_ID,
+    start_id: int | None = T5_IDS.start_id,
     min_count: int = 1,
     max_successors: int = 128,
 ) -> NGramParams:
@@ -63,7 +63,7 @@ def fit_ngram(
       sequences: ids, EOS included, of outputs such as the target's own.
       vocab_size: of the target.
       order: n; 1 is the unigram, 2 the bigram.
-      start_id: what generation starts from, put before every sequence: a T5's is 0;
+      start_id: of the tokenizer, put before every sequence as it is in generation;
         None if sequences hold it themselves, or nothing does.
       min_count: longer than unigrams, n-grams seen less often are left out.
       max_successors: of each context the most frequent so many are kept.

@@ -18,7 +18,7 @@ import jax
 
 from specdec_jax.checkpoints import native
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
-from specdec_jax.data.batching import Pair
+from specdec_jax.data.batching import TokenPair
 from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.text import read_pairs
 from specdec_jax.data.tokenizer import (
@@ -27,10 +27,11 @@ from specdec_jax.data.tokenizer import (
     train_tokenizer,
 )
 from specdec_jax.errors import DataError
-from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5, T5Config
+from specdec_jax.runtime.json_lines import JsonLinesFile
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.runtime.storage import read_file
 from specdec_jax.training import translation
 from specdec_jax.training.loop import TrainConfig, Trainer
@@ -134,6 +135,7 @@ def train_target(
         _random_params(model, config.seed),
         _encode(tokenizer, text.train()),
         _encode(tokenizer, references),
+        tokenizer.special_ids,
         _bleu(model, tokenizer, references),
     )
     return Job(trainer, model, tokenizer)
@@ -193,6 +195,7 @@ def distill_drafter(
         _random_params(model, config.seed),
         [pair for part in parts for pair in part[: len(sources)]],
         [pair for part in parts for pair in part[len(sources) :]],
+        tokenizer.special_ids,
         _bleu(model, tokenizer, text.validation()),
     )
     return Job(trainer, model, tokenizer)
@@ -228,7 +231,11 @@ def finetune(
 
     def evaluate(params: Params) -> dict[str, float]:
         outputs = translation.translate(
-            sizes, params, [row.inputs for row in rows], max_new_tokens=max_new_tokens
+            sizes,
+            params,
+            pieces.special_ids,
+            [row.inputs for row in rows],
+            max_new_tokens=max_new_tokens,
         )
         texts = [pieces.decode(tokens) for tokens in outputs]
         return task.scores([row.target for row in rows], texts)
@@ -240,6 +247,7 @@ def finetune(
         start.load,
         task.training_pairs("train"),
         [(row.inputs, row.targets) for row in rows],
+        pieces.special_ids,
         evaluate,
     )
     return Job(trainer, sizes, pieces)
@@ -257,7 +265,7 @@ def _bleu(
     }
 
 
-def _encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+def _encode(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
     return [(tokenizer.encode(a), tokenizer.encode(b)) for a, b in pairs]
 
 
@@ -267,9 +275,9 @@ def _target_sequences(
     params: Params,
     tokenizer: Tokenizer,
     wanted: Sequence[tuple[str, float]],
-) -> list[Pair]:
+) -> list[TokenPair]:
     """The target's output for each (input, temperature), kept on disk in blocks."""
-    records = RecordFile(path)
+    records = JsonLinesFile(path)
     outputs = [tokens for record in records for tokens in record["outputs"]]
     sources = [tokenizer.encode(text) for text, _ in wanted]
     block = translation.BATCH * 8
@@ -284,6 +292,7 @@ def _target_sequences(
             new = translation.translate(
                 config,
                 params,
+                tokenizer.special_ids,
                 [sources[i] for i in rows],
                 temperatures=[wanted[i][1] for i in rows],
                 row_ids=list(rows),

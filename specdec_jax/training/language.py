@@ -6,13 +6,13 @@ from pathlib import Path
 
 import jax
 
-from specdec_jax.data.batching import Pair
+from specdec_jax.data.batching import TokenPair
 from specdec_jax.data.tasks import TextTask
 from specdec_jax.data.text import read_lines
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, Tokenizer, train_tokenizer
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.families import random_params
 from specdec_jax.models.gpt import GPT, GPTConfig
+from specdec_jax.models.parameters import random_params
 from specdec_jax.training.jobs import Job
 from specdec_jax.training.loop import TrainConfig, Trainer
 from specdec_jax.training.objectives import References
@@ -39,7 +39,7 @@ class WholeSequences(Sequence):
     Millions of pairs stay as they are; one is joined when it is asked for.
     """
 
-    def __init__(self, pairs: Sequence[Pair]):
+    def __init__(self, pairs: Sequence[TokenPair]):
         self._pairs = pairs
 
     def __len__(self) -> int:
@@ -106,6 +106,7 @@ def train_language_model(
         lambda: random_params(model, jax.random.key(config.seed)),
         train,
         validation,
+        pieces.special_ids,
     )
     return Job(trainer, model, pieces)
 
@@ -119,5 +120,5 @@ def _tokenizer(
     return Tokenizer(file)
 
 
-def _encode(tokenizer: Tokenizer, lines: Sequence[str]) -> list[Pair]:
+def _encode(tokenizer: Tokenizer, lines: Sequence[str]) -> list[TokenPair]:
     return [([], tokenizer.encode(line)) for line in lines]

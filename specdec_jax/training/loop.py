@@ -11,9 +11,10 @@ import numpy as np
 import optax
 import orbax.checkpoint as ocp
 
-from specdec_jax.data.batching import BucketedPairs, Pair, Seq2SeqBatch
+from specdec_jax.data.batching import BucketedPairs, Seq2SeqBatch, TokenPair
+from specdec_jax.data.tokenizer import SpecialIds
+from specdec_jax.runtime.json_lines import JsonLinesFile
 from specdec_jax.runtime.progress import Clock, progress_bar
-from specdec_jax.runtime.records import RecordFile
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.training.objectives import Objective
 from specdec_jax.training.optimizers import OptimizerConfig
@@ -108,8 +109,9 @@ class Trainer:
         config: TrainConfig,
         objective: Objective,
         init_params: Callable[[], Params],
-        pairs: Sequence[Pair],
-        validation_pairs: Sequence[Pair],
+        pairs: Sequence[TokenPair],
+        validation_pairs: Sequence[TokenPair],
+        special_ids: SpecialIds,
         evaluate: Callable[[Params], dict[str, float]] | None = None,
     ):
         """Prepares the run.
@@ -120,6 +122,7 @@ class Trainer:
           objective: the loss.
           init_params: the parameters that a fresh run starts from.
           pairs, validation_pairs: ids of (source, target).
+          special_ids: of the tokenizer.
           evaluate: more numbers of the averaged parameters, say BLEU; taken where the
             validation loss is.
         """
@@ -128,10 +131,18 @@ class Trainer:
         self.objective = objective
         self.evaluate = evaluate
         self.data = BucketedPairs(
-            pairs, config.boundaries, config.tokens_per_batch, config.seed
+            pairs,
+            config.boundaries,
+            config.tokens_per_batch,
+            config.seed,
+            special_ids,
         )
         self.validation = BucketedPairs(
-            validation_pairs, config.boundaries, config.tokens_per_batch, seed=0
+            validation_pairs,
+            config.boundaries,
+            config.tokens_per_batch,
+            seed=0,
+            special_ids=special_ids,
         )
         self._step = make_step(objective, config)
         self._validate = jax.jit(
@@ -223,7 +234,7 @@ class Trainer:
     def _forget_later_metrics(self, step: int) -> None:
         """Drops lines of steps that a kill lost and that will be taken again."""
         if self._metrics_file.exists():
-            lines = RecordFile(self._metrics_file)  # without one that was cut short
+            lines = JsonLinesFile(self._metrics_file)  # without one that was cut short
             kept = [json.dumps(line) for line in lines if line["step"] <= step]
             whole = self._metrics_file.with_name("metrics.unfinished")
             whole.write_text("".join(k + "\n" for k in kept), "utf-8")

@@ -1,6 +1,7 @@
 """One entry for all formats, and conversions between them."""
 
 import dataclasses
+import json
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from specdec_jax.checkpoints import formats, native, weights
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
 from specdec_jax.errors import CheckpointError
 from specdec_jax.runtime import storage
+from tests.special_ids import write_pieces
 from tests.tiny_pairs import SENTENCES, VOCAB_SIZE, random_params, tiny_config
 
 SETTINGS = sd.DecodeSettings(gamma=3, max_new_tokens=12)
@@ -116,6 +118,39 @@ def test_sizes_that_are_not_those_asked_for_are_named(pair_folder):
     config = dataclasses.replace(checkpoint.config, num_heads=3)
     with pytest.raises(CheckpointError, match="num_heads 2 and .* asks for 3"):
         formats.open_checkpoint(pair_folder / "target", config)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [("decoder_start_token_id", 2), ("eos_token_id", 2), ("pad_token_id", -1)],
+)
+def test_special_ids_that_are_not_the_tokenizers_are_named(
+    pair_folder, tmp_path, field, said
+):
+    folder = formats.convert(pair_folder / "target", tmp_path, "huggingface")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {field: said}))
+    words = rf"says {field} {said} and .*spiece\.model has {config[field]}$"
+    with pytest.raises(CheckpointError, match=words):
+        sd.load_pair(target=folder, drafter="uniform")
+
+
+def test_an_end_of_sequence_alone_in_a_list_is_that_one(pair_folder, tmp_path):
+    folder = formats.convert(pair_folder / "target", tmp_path, "huggingface")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": [1]}))
+    assert sd.load_pair(target=folder, drafter="uniform").tokenizer.eos_id == 1
+
+
+def test_special_ids_of_another_tokenizer_are_written_for_hugging_face(tmp_path):
+    config = tiny_config(16, 1)
+    native.save(tmp_path / "a", config, random_params(config, 0))
+    write_pieces(tmp_path / TOKENIZER_FILE, unk_id=0, eos_id=2, pad_id=3)
+    folder = formats.convert(tmp_path / "a", tmp_path / "b", "huggingface")
+    written = json.loads((folder / "config.json").read_text())
+    assert written["eos_token_id"] == 2
+    assert written["pad_token_id"] == written["decoder_start_token_id"] == 3
+    assert sd.load_pair(target=folder, drafter="uniform").tokenizer.eos_id == 2
 
 
 def test_a_checkpoint_without_a_tokenizer_is_named(pair_folder, tmp_path):

@@ -30,7 +30,7 @@ def test_a_saved_gpt_loads_to_the_same_values_packed_and_not(tmp_path, tied):
     assert checkpoint.config == config
     jax.tree.map(np.testing.assert_array_equal, checkpoint.load(), params)
     packed = checkpoint.load(packed=True)
-    jax.tree.map(np.testing.assert_array_equal, packed, pack(params))
+    jax.tree.map(np.testing.assert_array_equal, packed, pack(config, params))
 
 
 def test_a_folder_of_an_unknown_family_is_named(gpt_folder, tmp_path):

@@ -90,7 +90,7 @@ def test_a_config_that_is_not_ours_is_named(folder, change, words):
 def test_reading_packed_is_reading_and_packing(folder):
     checkpoint = native.open_folder(folder)
     packed = checkpoint.load("float32", packed=True)
-    expected = pack(checkpoint.load("float32"))
+    expected = pack(checkpoint.config, checkpoint.load("float32"))
     assert jax.tree.structure(packed) == jax.tree.structure(expected)
     jax.tree.map(np.testing.assert_array_equal, packed, expected)
 

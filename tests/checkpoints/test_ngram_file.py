@@ -19,7 +19,7 @@ def fit(tokenizer, order):
     return fit_ngram([tokenizer.encode(s) for s in SENTENCES], VOCAB_SIZE, order)
 
 
-def test_a_place_that_cannot_be_written_is_named_and_nothing_is_left(
+def test_a_path_that_cannot_be_written_is_named_and_nothing_is_left(
     tokenizer, tmp_path
 ):
     params = fit(tokenizer, 1)

@@ -16,7 +16,8 @@ from specdec_jax.checkpoints import t5x
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import CheckpointError
-from specdec_jax.models.adapters import EncoderInputs, t5_language_model
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.inputs import EncoderInputs
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5
 from tests import toy_models as toys
@@ -127,7 +128,7 @@ def test_logits_and_greedy_tokens_are_those_of_t5x(tmp_path, written):
     np.testing.assert_allclose(found, logits, rtol=1e-4, atol=1e-4)
     batch, length = generated.shape
     out = toys.decode(
-        Autoregressive(t5_language_model(checkpoint.config), length, EOS),
+        Autoregressive(language_model(checkpoint.config), length, EOS),
         params,
         inputs,
         DecodeSettings(max_new_tokens=length).rows(batch),

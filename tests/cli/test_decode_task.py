@@ -11,7 +11,7 @@ from specdec_jax.cli import gin_bindings
 from specdec_jax.cli.decode_task import TaskRun, scores_path
 from specdec_jax.data import tasks
 from specdec_jax.data.tokenizer import train_tokenizer
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 from tests.task_data import PREFIX, TRANSLATIONS, write_tfds, write_tsv
 from tests.tiny_pairs import SENTENCES
 

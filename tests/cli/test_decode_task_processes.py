@@ -14,17 +14,24 @@ from specdec_jax.cli.decode_task import COUNTS, TaskRun, scores_path
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.loading import ASSETS
-from specdec_jax.runtime.records import RecordFile, environment
+from specdec_jax.runtime.records import environment
 from tests import toy_models as toys
 from tests.task_data import TRANSLATIONS, list_task
 from tests.thread_processes import BrokenUp, run_processes
+from tests.tiny_pairs import tiny_config
 
 SETTINGS = sd.DecodeSettings(gamma=2, max_new_tokens=12)
 ROWS = len(TRANSLATIONS)
 TOKENIZER = Tokenizer(ASSETS / "demo_ende" / "spiece.model")
 PAIR = sd.Pair(
-    toys.table_model(7), ConstantDrafter(7, 7, 4), PairParams({}, {}), TOKENIZER, "toy"
+    toys.table_model(7),
+    ConstantDrafter(7, 7, 4),
+    PairParams({}, {}),
+    TOKENIZER,
+    tiny_config(),
+    "toy",
 )
 
 

@@ -18,9 +18,10 @@ from specdec_jax.decoding.contracts import Prompt
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
 from specdec_jax.loading import ASSETS
-from specdec_jax.models.adapters import EncoderInputs, NoInputs, language_model
-from specdec_jax.models.families import random_params
+from specdec_jax.models.adapters import language_model
+from specdec_jax.models.inputs import EncoderInputs, NoInputs
 from specdec_jax.models.packing import pack
+from specdec_jax.models.parameters import random_params
 from specdec_jax.sampling import row_keys
 
 ROOT = Path(__file__).parent.parent.parent
@@ -93,7 +94,9 @@ def load_model_abstractly(monkeypatch):
             params = random_params(self.sizes, jax.random.key(0))
             params = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
             model = language_model(self.config)
-            return loading.Model(self.config, model, pack(params), tokenizer)
+            return loading.Model(
+                self.config, model, pack(self.config, params), tokenizer
+            )
 
     def open_model(path, dtype, vocabulary, config):
         asked.append((path, vocabulary))

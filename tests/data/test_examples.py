@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from specdec_jax.data.examples import Example, TokenPairs, decode_batches
-from specdec_jax.data.tokenizer import EOS_ID
 from specdec_jax.errors import SettingsError
+
+EOS = 9
 
 
 def test_token_pairs_take_little_more_than_their_ids():
@@ -19,19 +20,19 @@ def test_token_pairs_take_little_more_than_their_ids():
 
 
 def example(index):
-    return Example(index, [5 + index, EOS_ID], [EOS_ID], "", "")
+    return Example(index, [5 + index, EOS], [EOS], "", "")
 
 
 def test_batches_keep_the_order_and_mark_what_fills_the_last():
     rows = [example(i) for i in range(7)]
-    batches = list(decode_batches(rows, 3, start=2))
+    batches = list(decode_batches(rows, 3, EOS, start=2))
     assert [e.index for b in batches for e in b.examples] == [2, 3, 4, 5, 6]
     assert [b.row_ids for b in batches] == [[2, 3, 4], [5, 6, 0]]
-    assert batches[1].inputs == [[10, EOS_ID], [11, EOS_ID], [EOS_ID]]
+    assert batches[1].inputs == [[10, EOS], [11, EOS], [EOS]]
     assert [b.is_padding.tolist() for b in batches] == [
         [False, False, False],
         [False, False, True],
     ]
-    assert list(decode_batches(rows, 3, start=7)) == []
+    assert list(decode_batches(rows, 3, EOS, start=7)) == []
     with pytest.raises(SettingsError, match="batch_size"):
-        list(decode_batches(rows, 0))
+        list(decode_batches(rows, 0, EOS))

@@ -7,7 +7,7 @@ import pytest
 
 from specdec_jax.data import tasks
 from specdec_jax.data.batching import BucketedPairs
-from specdec_jax.data.tokenizer import EOS_ID, Tokenizer
+from specdec_jax.data.tokenizer import T5_IDS, Tokenizer
 from specdec_jax.errors import DataError, SettingsError
 from tests.task_data import ARTICLES, TRANSLATIONS, write_tfds, write_tsv
 
@@ -47,13 +47,13 @@ def test_a_tfds_split_becomes_ids_that_are_the_tokenizers_own(
         assert example.targets == tokenizer.encode(example.target)
 
 
-def test_long_rows_are_cut_to_the_lengths_and_still_end(data_dir, vocabulary):
+def test_long_rows_are_truncated_and_still_end_with_eos(data_dir, vocabulary):
     whole = tasks.wmt14_ende(vocabulary, data_dir=data_dir).examples("test")
     cut = tasks.wmt14_ende(vocabulary, 20, 5, data_dir=data_dir).examples("test")
     for a, b in zip(whole, cut, strict=True):
         assert len(a.inputs) > 20 and len(a.targets) > 5
-        assert b.inputs == [*a.inputs[:19], EOS_ID]
-        assert b.targets == [*a.targets[:4], EOS_ID]
+        assert b.inputs == [*a.inputs[:19], T5_IDS.eos_id]
+        assert b.targets == [*a.targets[:4], T5_IDS.eos_id]
         assert (b.source, b.target) == (a.source, a.target)
 
 
@@ -78,7 +78,10 @@ def test_training_pairs_are_flat_and_make_the_batches_that_lists_make(
     with pytest.raises(IndexError):
         pairs[len(lists)]
     assert list(task.training_pairs("train", limit=2)) == lists[:2]
-    ours, theirs = (BucketedPairs(p, (48, 96), 256, seed=0) for p in (pairs, lists))
+    ours, theirs = (
+        BucketedPairs(p, (48, 96), 256, seed=0, special_ids=T5_IDS)
+        for p in (pairs, lists)
+    )
     assert ours.batches_per_epoch == theirs.batches_per_epoch
     for step in range(2 * ours.batches_per_epoch):
         for a, b in zip(
@@ -149,7 +152,7 @@ def test_a_missing_package_is_one_clear_line(vocabulary, monkeypatch, package):
 
 def test_reading_the_modules_imports_neither_seqio_nor_tensorflow():
     program = (
-        "import sys; from specdec_jax import gin_bindings; "
+        "import sys; from specdec_jax.cli import gin_bindings; "
         "gin_bindings.register(); "
         "print({'seqio', 'tensorflow'} & sys.modules.keys())"
     )

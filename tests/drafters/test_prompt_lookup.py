@@ -14,7 +14,7 @@ from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.statistics import statistics
 from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.errors import SettingsError
-from specdec_jax.models.adapters import EncoderInputs, source_tokens
+from specdec_jax.models.inputs import EncoderInputs, source_tokens
 from specdec_jax.sampling import Warp
 from tests import reference
 from tests import toy_models as toys

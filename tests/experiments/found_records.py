@@ -3,31 +3,34 @@
 import json
 from pathlib import Path
 
-DEVICE = {
+from specdec_jax.experiments import kinds
+from specdec_jax.runtime.records import Record
+
+MADE_WITH = {
     "device": {"platform": "cpu", "kind": "cpu", "count": 1, "cpu_cores": 2},
     "versions": {"jax": "0.10.2"},
 }
 
 
 def benchmark(**changes):
-    return {
+    values = {
         "pair": "a_pair",
         "temperature": 0.0,
         "gamma": 2,
         "alpha": 0.8,
         "c": 0.1,
-        "verify_cost": 1.2,
+        "v": 1.2,
         "fixed_costs": [3.0, 4.0],
         "predicted_speedup": 1.6,
         "speedup": 1.5,
         "speedup_spread": [1.4, 1.55],
-        **DEVICE,
-        **changes,
+        **MADE_WITH,
     }
+    return kinds.Benchmark(**values | changes)
 
 
 def alpha(**changes):
-    return {
+    values = {
         "pair": "a_pair",
         "drafter": "neural",
         "temperature": 1.0,
@@ -37,26 +40,37 @@ def alpha(**changes):
         "alpha": 0.61,
         "alpha_interval": [0.58, 0.64],
         "tokens": 1000,
-        **DEVICE,
-        **changes,
+        **MADE_WITH,
     }
+    return kinds.Alpha(**values | changes)
 
 
 def roofline(**changes):
-    return {
+    values = {
         "run": "ende_small_t0",
         "topology": "v4",
         "chips": 1,
         "c": 0.031,
         "v": 1.02,
         "predicted_speedup": 2.97,
-        **changes,
     }
+    return kinds.Roofline(**values | changes)
+
+
+def scores(**changes):
+    values = {
+        "pair": "a_pair",
+        "settings": {"temperature": 1.0, "lenience": 0.5},
+        "scores": {"bleu": 31.25},
+        "rows": 10,
+        "tokens_per_target_call": 3.0,
+    }
+    return kinds.TaskScores(**values | changes)
 
 
 def peer(**changes):
-    return {
-        **_compared(),
+    values = {
+        **_COMPARED,
         "tokens_per_second": 300.0,
         "over_baseline": 1.0,
         "over_baseline_spread": [0.4, 0.6],
@@ -66,28 +80,27 @@ def peer(**changes):
         "agreement": {"equal": 20, "prompts": 20, "differences": []},
         "peer_versions": {"a_library": "1.2"},
         "peer_settings": {"threads": 2},
-        **changes,
     }
+    return kinds.MeasuredPeer(**values | changes)
 
 
 def absent_peer(**changes):
     why = {"absent": "No module named 't5x'", "install": "pip install -e '.[t5x]'"}
-    return {**_compared(), **why, **changes}
+    return kinds.AbsentPeer(**{**_COMPARED, **why, **changes})
 
 
-def _compared():
-    return {
-        "pair": "a_pair",
-        "sentences": 20,
-        "config": {"gamma": 4, "repeats": 3},
-        "peer": "t5x",
-        "temperature": 0.0,
-        **DEVICE,
-    }
+_COMPARED = {
+    "pair": "a_pair",
+    "inputs": 20,
+    "config": {"gamma": 4, "repeats": 3},
+    "peer": "t5x",
+    "temperature": 0.0,
+    **MADE_WITH,
+}
 
 
 def trace(**changes):
-    """Two runs of gamma 2: one guess stood; both did, and the target added EOS."""
+    """Two target calls of gamma 2: one accepted; both, and the target added EOS."""
     accepted = {"fate": "accepted", "p": 0.5, "q": 0.4, "draw": 0.3}
     rejected = {"fate": "rejected", "p": 0.1, "q": 0.6, "draw": 0.9}
     correction = {"fate": "correction", "p": 0.7, "q": 0.2, "draw": 0.6, "chance": 0.8}
@@ -101,7 +114,7 @@ def trace(**changes):
             for piece, facts in told
         ]
 
-    return {
+    values = {
         "pair": "a_pair",
         "text": "A <dog> runs!",
         "gamma": 2,
@@ -113,13 +126,14 @@ def trace(**changes):
             {"gamma": 2, "accepted": 1, "tokens": tokens(pieces)},
             {"gamma": 2, "accepted": 2, "tokens": tokens(more)},
         ],
-        **DEVICE,
-        **changes,
+        **MADE_WITH,
     }
+    return kinds.Trace(**values | changes)
 
 
-def write(path: Path, *records) -> Path:
+def write(path: Path, *records: Record | dict) -> Path:
+    """A file of records, or of any JSON objects."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (json.dumps(record) + "\n" for record in records)
-    path.write_text("".join(lines), "utf-8")
+    objects = [x.to_json() if isinstance(x, Record) else x for x in records]
+    path.write_text("".join(json.dumps(x) + "\n" for x in objects), "utf-8")
     return path

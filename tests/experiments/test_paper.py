@@ -11,7 +11,7 @@ from specdec_jax.sampling import theory
 RUNS = Path(__file__).parent.parent.parent / "configs" / "runs"
 
 
-@pytest.mark.parametrize("line", paper.LINES, ids=lambda line: line.run)
+@pytest.mark.parametrize("line", paper.ROWS, ids=lambda line: line.run)
 def test_a_line_is_what_its_run_file_runs(line):
     content = (RUNS / f"{line.run}.gin").read_text("utf-8")
     found = dict(re.findall(r"^(\w+) = (\S+)$", content, re.MULTILINE))
@@ -22,7 +22,7 @@ def test_a_line_is_what_its_run_file_runs(line):
     assert f"speedup {line.measured}" in content
 
 
-@pytest.mark.parametrize("line", paper.LINES, ids=lambda line: line.run)
+@pytest.mark.parametrize("line", paper.ROWS, ids=lambda line: line.run)
 def test_the_papers_predictions_are_its_theorems(line):
     computed = theory.speedup(line.alpha, line.gamma, line.c)
     assert computed == pytest.approx(line.expected, abs=0.1)
@@ -36,7 +36,7 @@ def test_tables_3_and_4_have_the_same_alphas():
         if target.startswith("T5-XXL")
         for temperature in (0, 1)
     }
-    for line in paper.LINES:
+    for line in paper.ROWS:
         drafter = line.drafter.split()[0]
         assert table_3[line.task, drafter, int(line.temperature)] == line.alpha
 

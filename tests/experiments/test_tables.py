@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 
 from specdec_jax.experiments import tables
-from specdec_jax.experiments.record_set import Found
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from tests.experiments import found_records as records
 
@@ -73,14 +72,16 @@ def test_files_outside_of_the_report_are_linked_too():
 def test_one_source_for_each_file_and_device():
     other = {"device": {"platform": "gpu", "kind": "H200"}}
     found = [
-        Found(records.alpha(), Path("a.jsonl")),
-        Found(records.alpha(alpha=0.3), Path("a.jsonl")),
-        Found(records.alpha(**other), Path("a.jsonl")),
+        records.alpha(path=Path("a.jsonl")),
+        records.alpha(path=Path("a.jsonl"), alpha=0.3),
+        records.alpha(path=Path("a.jsonl"), **other),
     ]
     assert Source.from_records(found, "make") == [
         Source("Measured on cpu, 2 cores, jax 0.10.2", "make", Path("a.jsonl")),
         Source("Measured on H200, jax 0.10.2", "make", Path("a.jsonl")),
     ]
+    (own,) = Source.from_records([records.alpha(command="make this")], "make")
+    assert own.command == "make this"
     assert Source.from_records([], "make") == [Source("No record yet", "make")]
 
 
@@ -119,9 +120,10 @@ def test_a_console_prints_all_cells_notes_and_sources():
         assert text in printed
 
 
-def test_a_record_without_a_key_has_an_empty_cell():
-    columns = {"a": Column("a", format=".1f"), "b": Column("b", format="d")}
-    table = Table.from_records("title", columns, [{"a": 1.0, "b": 2}, {"a": 3.0}])
+def test_a_field_without_a_value_is_an_empty_cell():
+    columns = {"c": Column("c", format=".1f"), "best_gamma": Column("γ", format="d")}
+    found = [records.benchmark(c=1.0, best_gamma=2), records.benchmark(c=3.0)]
+    table = Table.from_records("title", columns, found)
     assert table.cells()[1:] == [["1.0", "2"], ["3.0", "–"]]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from flax import traverse_util
 
 from specdec_jax.models.gpt import GPT, GPTConfig
+from specdec_jax.models.inputs import EncoderInputs, NoInputs
 from specdec_jax.models.packing import pack
 from specdec_jax.models.t5 import T5, T5Config
 from tests.models.blocks import PREFIX
@@ -40,13 +41,12 @@ class Golden:
     @functools.cached_property
     def start_cache(self):
         start = functools.partial(self.model.apply, method="start_cache")
-        return jax.jit(start, static_argnums=3)
+        return jax.jit(start, static_argnums=2)
 
     def start(self):
         slots = self.decoder_tokens.shape[1] + PREFIX
-        return self.start_cache(
-            self.variables, self.encoder_tokens, self.encoder_mask, slots
-        )[0]
+        inputs = EncoderInputs(self.encoder_tokens, self.encoder_mask)
+        return self.start_cache(self.variables, inputs, slots)[0]
 
     def with_config(self, **changes):
         """The same weights in a network with another config."""
@@ -74,9 +74,10 @@ class GPTGolden:
 
     def start(self):
         batch, length = self.decoder_tokens.shape
+        inputs = NoInputs(jnp.ones(batch, bool))
         return self.model.apply(
-            self.variables, batch, length + PREFIX, method="start_cache"
-        )
+            self.variables, inputs, length + PREFIX, method="start_cache"
+        )[0]
 
     def with_config(self, **changes):
         """The same weights in a network with another config."""
@@ -90,7 +91,7 @@ def _with_config(golden, changes):
     old = golden.model.config
     config, variables = dataclasses.replace(old, **changes), golden.variables
     if config.packed and not old.packed:
-        variables = {"params": pack(variables["params"])}
+        variables = {"params": pack(config, variables["params"])}
     model = type(golden.model)(config)
     return dataclasses.replace(golden, model=model, variables=variables)
 

@@ -1,9 +1,14 @@
 """Packed kernels are those that share an input, stacked on an axis of their own."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.models.packing import pack
+from specdec_jax.models import packing
+from tests.tiny_pairs import tiny_config
+
+pack = functools.partial(packing.pack, tiny_config())
 
 
 def kernel(first: int, width: int = 2) -> dict:

@@ -29,9 +29,10 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.models.adapters import language_model
-from specdec_jax.models.families import ModelConfig, random_params
+from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.packing import pack
+from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.loops import Partition
@@ -70,7 +71,7 @@ def params_of(config: ModelConfig, seed: int) -> dict:
             return jnp.asarray(1.5 * noise / np.sqrt(leaf.shape[0], dtype=np.float32))
         return jnp.asarray(1 + 0.1 * noise if path[-1].key == "scale" else noise)
 
-    return pack(jax.tree_util.tree_map_with_path(weight, shapes))
+    return pack(plain, jax.tree_util.tree_map_with_path(weight, shapes))
 
 
 def placed(config: ModelConfig, params: dict, mesh, cut: bool):

@@ -12,7 +12,7 @@ from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.packing import packed_parts
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.partitioning.sharding import layout_of, parameter_axes
+from specdec_jax.partitioning.sharding import layout_of
 
 V1_1 = T5Config(60, 64, 32, 8, 4, 64, 1, 1)
 V1_0 = dataclasses.replace(
@@ -27,13 +27,13 @@ ATTENTION = "decoder/layers_0/encoder_decoder_attention"
 MLP = "encoder/layers_0/mlp"
 
 
-def specs(config, cut=True):
+def specs(config, sharded=True):
     """The spec of every parameter, packed and not."""
-    layout = layout_of(config, MESH, cut)
+    layout = layout_of(config, MESH, sharded)
     shapes = parameter_shapes(config)
     packed = {
         name: (*shapes[parts[0]][:-1], len(parts), shapes[parts[0]][-1])
-        for name, parts in packed_parts(shapes).items()
+        for name, parts in packed_parts(config, shapes).items()
         if len(parts) > 1
     }
     shapes |= packed
@@ -85,7 +85,7 @@ def test_a_model_that_is_not_cut_is_whole_on_every_device():
         spec == PartitionSpec(*[None] * len(spec))
         for spec in specs(V1_1, False).values()
     )
-    layout = layout_of(V1_1, MESH, cut=False)
+    layout = layout_of(V1_1, MESH, sharded=False)
     assert layout.sharding("batch", "heads").spec == PartitionSpec("data", None)
 
 
@@ -105,7 +105,7 @@ def test_a_mesh_that_divides_nothing_is_refused():
 
 def test_an_unknown_parameter_is_named():
     with pytest.raises(ValueError, match="decoder/experts/kernel of rank 2"):
-        parameter_axes("decoder/experts/kernel", 2)
+        V1_1.axes_of("decoder/experts/kernel", 2)
 
 
 def test_names_do_nothing_without_a_mesh_and_are_as_many_as_the_axes():

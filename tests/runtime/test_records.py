@@ -1,97 +1,124 @@
-import errno
+import json
 import os
 import sys
 
+import numpy as np
 import pytest
 
 from specdec_jax.errors import DataError
-from specdec_jax.runtime.records import RecordFile, environment
+from specdec_jax.runtime.records import (
+    Count,
+    Interval,
+    NonNegative,
+    Object,
+    Positive,
+    Rate,
+    Record,
+    Text,
+    Values,
+    environment,
+    identity,
+    stored,
+)
 
 
-def test_records_come_back_in_order_and_survive_reopening(tmp_path):
-    path = tmp_path / "new" / "records.jsonl"
-    RecordFile(path).append({"text": "Mädchen\u2028", "n": 1})
-    RecordFile(path).append({"n": 2})
-    assert list(RecordFile(path)) == [{"text": "Mädchen\u2028", "n": 1}, {"n": 2}]
+@stored
+class Fruit(Record):
+    """A kind with a field of each type."""
+
+    kind = "fruit"
+
+    name: Text = identity()
+    share: Rate
+    number: Count
+    weight: Positive = 1.0
+    age: NonNegative | None = None
+    spread: Interval | None = None
+    seeds: Values | None = None
+    config: Object | None = identity(default=None)
 
 
-def test_a_line_that_a_kill_cut_short_is_dropped_and_later_ones_are_whole(tmp_path):
-    path = tmp_path / "records.jsonl"
-    path.write_bytes('{"n": 1}\n{"text": "M\u00e4'.encode()[:-1])
-    records = RecordFile(path)
-    records.append({"n": 2})
-    assert list(records) == [{"n": 1}, {"n": 2}]
+APPLE = {"kind": "fruit", "name": "apple", "share": 0.5, "number": 2, "weight": 1.0}
 
 
-def test_a_file_of_something_else_is_named_with_its_line(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text('{"n": 1}\nnot json\n')
-    with pytest.raises(DataError, match="notes.txt:2"):
-        list(RecordFile(path))
+def read(**changes):
+    return Fruit.from_json(APPLE | changes, "a.jsonl:3")
+
+
+def test_a_record_comes_back_as_it_was_written():
+    record = Fruit(
+        name="apple",
+        share=0.25,
+        number=3,
+        spread=(0.5, 1.5),
+        config={"n": (1, 2)},
+        **environment(),
+    )
+    values = json.loads(json.dumps(record.to_json()))
+    assert values["kind"] == "fruit" and values["spread"] == [0.5, 1.5]
+    again = Fruit.from_json(values, "a.jsonl:1")
+    assert again.to_json() == values
+    assert again.device == record.device and again.versions == record.versions
+
+
+def test_what_has_no_value_is_not_written():
+    record = Fruit(name="apple", share=0.5, number=2)
+    assert set(record.to_json()) == {*APPLE, "versions", "device"}
+    assert read(age=None) == read()
+
+
+def test_the_fields_of_a_run_are_declared():
+    assert Fruit.identity_names() == ["name", "config"]
+
+
+def test_a_record_that_is_read_knows_its_file(tmp_path):
+    record = Fruit.from_json(APPLE, "a.jsonl:3", tmp_path)
+    assert record.path == tmp_path and "path" not in record.to_json()
+    assert record == read()
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("change", "words"),
     [
-        b"dear diary",
-        b"{{ notes }}",
-        b'{"n": 1}\ndear diary',
-        b"not json\n{",
-        b"\xff\xfe",
+        ({"name": ["apple"]}, "name must be a string, not ."),
+        ({"share": None}, "share must be a rate from 0 to 1, not null"),
+        ({"share": 1.5}, "share must be a rate from 0 to 1, not 1.5"),
+        ({"share": float("nan")}, "share must be a rate from 0 to 1, not NaN"),
+        ({"share": "0.5"}, 'share must be a rate from 0 to 1, not "0.5"'),
+        ({"number": 2.5}, "number must be an integer from 0 on, not 2.5"),
+        ({"number": True}, "number must be an integer from 0 on, not true"),
+        ({"number": 10**400}, "number must be an integer from 0 on"),
+        ({"number": -1}, "number must be an integer from 0 on, not -1"),
+        ({"weight": 0}, "weight must be a number above 0, not 0"),
+        ({"age": -0.1}, "age must be a number from 0 on, not -0.1"),
+        ({"spread": [3.0]}, "spread must be a pair of numbers from 0 on"),
+        ({"spread": [1, "2"]}, "spread must be a pair of numbers from 0 on"),
+        ({"seeds": []}, "seeds must be a list that is not empty"),
+        ({"config": 1}, "config must be a JSON object, not 1"),
+        ({"device": None}, "device must be a JSON object, not null"),
     ],
 )
-def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, content):
-    path = tmp_path / "diary.txt"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match="diary.txt:[12] is not JSON"):
-        RecordFile(path)
-    assert path.read_bytes() == content
+def test_a_value_that_no_writer_has_is_named_with_its_place(change, words):
+    with pytest.raises(DataError, match=f"a.jsonl:3: {words}"):
+        read(**change)
 
 
-def test_a_whole_last_line_without_its_newline_is_kept(tmp_path):
-    path = tmp_path / "records.jsonl"
-    path.write_text('{"n": 1}\n{"n": 2}')
-    records = RecordFile(path)
-    records.append({"n": 3})
-    assert [record["n"] for record in records] == [1, 2, 3]
+def test_what_is_lacking_is_named():
+    with pytest.raises(DataError, match="a.jsonl:3: the fruit lacks name, number"):
+        Fruit.from_json({"kind": "fruit", "share": 0.5}, "a.jsonl:3")
 
 
-def test_an_unwritable_place_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / "records.jsonl", tmp_path):
-        with pytest.raises(DataError, match="cannot write"):
-            RecordFile(path)
+def test_a_record_tells_what_it_was_made_on():
+    device = {"platform": "cpu", "kind": "cpu", "count": 1, "cpu_cores": 2}
+    record = read(device=device, versions={"jax": "0.10.2"})
+    assert record.made_on == "cpu, 2 cores, jax 0.10.2"
+    assert read().made_on == "a device not named"
 
 
-def test_records_do_not_lie_where_the_operative_config_goes(tmp_path):
-    path = tmp_path / "rows.gin"
-    path.write_text('{"n": 1}\n')
-    with pytest.raises(DataError, match="rows.gin: records end in .jsonl"):
-        RecordFile(path)
-    assert path.read_text() == '{"n": 1}\n'
-
-
-def test_a_full_disk_is_named(tmp_path, monkeypatch):
-    records = RecordFile(tmp_path / "records.jsonl")
-
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match="cannot write to .*records.jsonl: .*No space"):
-        records.append({"n": 1})
-
-
-def test_a_file_that_another_run_appends_to_is_refused_until_it_ends(tmp_path):
-    records = RecordFile(tmp_path / "records.jsonl")
-    with records.alone():
-        records.append({"n": 1})
-        with records.path.open("a") as file:
-            file.write('{"n": ')  # the other run is in the middle of a line
-        with pytest.raises(DataError, match="another run appends to .*records.jsonl"):
-            RecordFile(records.path)
-        assert records.path.read_text().endswith('{"n": ')
-    assert list(RecordFile(records.path)) == [{"n": 1}]
+def test_numbers_of_arrays_are_refused_when_written():
+    """They are for the writer to make plain; nothing is rounded in silence."""
+    with pytest.raises(TypeError):
+        Fruit(name="apple", share=np.float32(0.5), number=1).to_json()
 
 
 def test_the_environment_names_versions_and_device():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from rich.console import Console
 import specdec_jax as sd
 from specdec_jax.cli.decode_texts import DecodeRun
 from specdec_jax.data.tokenizer import Tokenizer
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -167,3 +168,15 @@ def test_bad_input_is_one_clear_line(decode, args, stdin, words):
     assert "Traceback" not in done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
+
+
+def test_a_stream_that_cannot_write_a_letter_shows_a_question_mark(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "scripts/reproduce.py", "--what=table1", f"--out={tmp_path}"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"| ?   | ?" in done.stdout  # alpha and gamma

@@ -1,10 +1,9 @@
 """The program as users run it: in a process of its own."""
 
-import json
-
 import pytest
 
-from specdec_jax.experiments.record_set import kind_of
+from specdec_jax.experiments.kinds import Alpha
+from specdec_jax.experiments.record_file import RecordFile
 from tests.scripts.test_decode_program import run
 
 
@@ -24,11 +23,11 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
         f"--out={out}",
     )
     assert done.returncode == 0, done.stderr
-    records = [json.loads(line) for line in out.open()]
-    assert [record["lenience"] for record in records] == [1.0, 0.5, 0.3, 0.1]
-    assert {kind_of(record) for record in records} == {"alpha"}
-    assert {record["drafter"] for record in records} == {"repeat_last"}
-    assert f"{records[0]['alpha']:.3g}" in done.stdout and "top-k" in done.stdout
+    records = list(RecordFile(out))
+    assert [record.lenience for record in records] == [1.0, 0.5, 0.3, 0.1]
+    assert {type(record) for record in records} == {Alpha}
+    assert {record.drafter for record in records} == {"repeat_last"}
+    assert f"{records[0].alpha:.3f}" in done.stdout and "top-k" in done.stdout
     assert (tmp_path / "alpha.outputs.jsonl").stat().st_size > 0
     before = (tmp_path / "alpha.gin").read_text()
     assert "AlphaConfig.tokens = 20" in before

@@ -8,6 +8,7 @@ import pytest
 
 import specdec_jax as sd
 from specdec_jax.data.batching import seq2seq_batch
+from specdec_jax.data.tokenizer import T5_IDS
 from specdec_jax.errors import DataError
 from specdec_jax.models.t5 import T5
 from specdec_jax.training import jobs
@@ -95,7 +96,7 @@ def test_distilling_a_model_into_itself_loses_nothing():
     config = tiny_config(16, 1)
     params = random_params(config, 0)
     objective = Distillation(T5(config), T5(config), params, variation_weight=1.0)
-    batch = seq2seq_batch([([5, 6, 1], [7, 8, 9, 1]), ([4, 1], [3, 1])], 4, 2)
+    batch = seq2seq_batch([([5, 6, 1], [7, 8, 9, 1]), ([4, 1], [3, 1])], 4, 2, T5_IDS)
     batch = jax.tree.map(jnp.asarray, batch)
     loss, metrics = objective.loss(params, params, batch, None)
     assert loss == pytest.approx(0, abs=1e-5)

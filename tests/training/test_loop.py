@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from specdec_jax.data.tokenizer import T5_IDS
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.t5 import T5
 from specdec_jax.runtime import progress
@@ -40,6 +41,7 @@ def trainer(folder, evaluate=None):
         lambda: random_params(MODEL, 0),
         PAIRS,
         PAIRS[:8],
+        T5_IDS,
         evaluate,
     )
 

@@ -4,33 +4,39 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from specdec_jax.experiments import paper, tables
+from specdec_jax.experiments.kinds import (
+    CompiledProgram,
+    Roofline,
+    StepFloor,
+    Walltime,
+)
 from specdec_jax.experiments.tables import Column, Kind, Table
 from specdec_jax.experiments.trace import timeline
-from specdec_jax.typing import Any
+from specdec_jax.runtime.records import Record
 
-Record = dict[str, Any]
 PICTURE = "walltime"
 TOKENS = 24  # of the output in the walltime trace
 
 
 def markdown(records: Iterable[Record]) -> str:
     """The report; every column says whether it is the compiler's or a model's."""
-    by_what: dict[str, list[Record]] = {}
-    for record in records:
-        by_what.setdefault(record["what"], []).append(record)
-    programs, steps = by_what.get("program", []), by_what.get("step", [])
+    records = list(records)
+    programs, steps, walltimes, table_2 = (
+        [record for record in records if isinstance(record, kind)]
+        for kind in (CompiledProgram, StepFloor, Walltime, Roofline)
+    )
     found = [_programs(programs)] if programs else []
-    found += [_moved(programs)] if any(p["collectives"] for p in programs) else []
+    found += [_moved(programs)] if any(p.collectives for p in programs) else []
     found += [_steps(steps)] if steps else []
-    found += [_table_2(by_what["table 2"])] if "table 2" in by_what else []
+    found += [_table_2(table_2)] if table_2 else []
     parts = [f"# {_title((steps or programs)[0])}"]
     parts += [tables.markdown(table, Path()).rstrip() for table in found]
-    for record in by_what.get("walltime", []):
+    for record in walltimes:
         parts.append(
             f"![When which model runs]({PICTURE}.png)\n\n"
             f"When which model runs in an output of {TOKENS} tokens, by the model's "
             "times and without encoding; each draft token is accepted with the "
-            f"paper's α = {record['alpha']:g}, drawn with one seed."
+            f"paper's α = {record.alpha:g}, drawn with one seed."
         )
     return "\n\n".join(parts) + "\n"
 
@@ -42,12 +48,12 @@ def save(folder: Path, records: Sequence[Record]) -> None:
 
     (folder / "ahead.md").write_text(markdown(records), "utf-8")
     for record in records:
-        if record["what"] == "walltime":
+        if isinstance(record, Walltime):
             picture = trace_figures.timelines(walltime_rows(record))
             figures.save(picture, folder / PICTURE)
 
 
-def walltime_rows(record: Record) -> dict[str, list[timeline.Span]]:
+def walltime_rows(record: Walltime) -> dict[str, list[timeline.Span]]:
     """The paper's Figure 5, of a model's times: a row for each gamma, and the baseline.
 
     Args:
@@ -55,38 +61,38 @@ def walltime_rows(record: Record) -> dict[str, list[timeline.Span]]:
         which a draft token is accepted.
     """
     rows = {}
-    for step in record["steps"]:
+    for step in record.steps:
         gamma = step["gamma"]
-        calls = timeline.drawn_target_calls(record["alpha"], gamma, TOKENS)
+        calls = timeline.drawn_target_calls(record.alpha, gamma, TOKENS)
         rows[f"γ = {gamma}"] = timeline.timeline(
             [gamma] * calls, step["c"], step["v"], (0.0, 0.0)
         )
     return rows | {"autoregressive": timeline.baseline_timeline(TOKENS, 0.0)}
 
 
-def _title(record: Record) -> str:
-    mesh = record["mesh"]
+def _title(record: CompiledProgram | StepFloor) -> str:
+    mesh = record.mesh
     shape = (
         ""
         if mesh is None
         else ", mesh " + " x ".join(f"{size} {axis}" for axis, size in mesh.items())
     )
     return (
-        f"{record['chips']} x TPU {record['topology']}{shape}, "
-        f"batch {record['batch']}, γ = {record['gamma']}"
+        f"{record.chips} x TPU {record.topology}{shape}, "
+        f"batch {record.batch}, γ = {record.gamma}"
     )
 
 
-def _programs(programs: Sequence[Record]) -> Table:
+def _programs(programs: Sequence[CompiledProgram]) -> Table:
     sizes = ("arguments", "temporaries", "code", "bytes_read")
     rows = [
         (
-            record["program"],
-            record["compile_seconds"],
-            *(_size(record[size]) for size in sizes),
-            record["flops"] and record["flops"] / 1e9,
-            record.get("bytes_read_over_needed"),
-            record["large_copies"],
+            record.program,
+            record.compile_seconds,
+            *(_size(getattr(record, size)) for size in sizes),
+            record.flops and record.flops / 1e9,
+            record.bytes_read_over_needed,
+            record.large_copies,
         )
         for record in programs
     ]
@@ -100,26 +106,26 @@ def _programs(programs: Sequence[Record]) -> Table:
     )
     notes = ["Bytes are those of one chip."]
     notes += [
-        f"In the loop a chip holds {_size(record['resident'])}, the weights of both "
-        f"models included: {record['resident_over_chip']:.0%} of its memory. By the "
-        f"size of this program, batches of up to {record['largest_batch']} fit "
+        f"In the loop a chip holds {_size(record.resident)}, the weights of both "
+        f"models included: {record.resident_over_chip:.0%} of its memory. By the "
+        f"size of this program, batches of up to {record.largest_batch} fit "
         "(estimated)."
         for record in programs
-        if record["program"] == "loop"
+        if record.program == "loop"
     ]
     return Table("Compiled programs, per chip", columns, rows, notes)
 
 
-def _moved(programs: Sequence[Record]) -> Table:
+def _moved(programs: Sequence[CompiledProgram]) -> Table:
     rows = [
         (
-            record["program"] + " (each step)" * (record["program"] == "loop"),
+            record.program + " (each step)" * (record.program == "loop"),
             kind,
             moved["count"],
             _size(moved["bytes"]),
         )
         for record in programs
-        for kind, moved in sorted(record["collectives"].items())
+        for kind, moved in sorted(record.collectives.items())
     ]
     columns = (
         Column("program"),
@@ -130,15 +136,18 @@ def _moved(programs: Sequence[Record]) -> Table:
     return Table("Collectives between chips", columns, rows)
 
 
-def _steps(steps: Sequence[Record]) -> Table:
+def _steps(steps: Sequence[StepFloor]) -> Table:
     rows = [
         (
-            record["step"],
-            *(_size(record[f"{part}_bytes"]) for part in ("weight", "cache", "sent")),
-            record["messages"],
-            record["flops"] / 1e9,
-            record["milliseconds"],
-            record["over_target_step"],
+            record.step,
+            *(
+                _size(getattr(record, f"{part}_bytes"))
+                for part in ("weight", "cache", "sent")
+            ),
+            record.messages,
+            record.flops / 1e9,
+            record.milliseconds,
+            record.over_target_step,
         )
         for record in steps
     ]
@@ -153,14 +162,19 @@ def _steps(steps: Sequence[Record]) -> Table:
     return Table("Lower bound of a step's time, from published peaks", columns, rows)
 
 
-def _table_2(lines: Sequence[Record]) -> Table:
-    printed = {line.run: line for line in paper.LINES}
+def _table_2(lines: Sequence[Roofline]) -> Table:
+    printed = {row.run: row for row in paper.ROWS}
     rows = [
         (
-            *(record["run"], record["gamma"], record["alpha"]),
-            *(printed[record["run"]].c, record["c"], record["v"]),
-            *(printed[record["run"]].expected, record["predicted_speedup"]),
-            printed[record["run"]].measured,
+            record.run,
+            record.gamma,
+            record.alpha,
+            printed[record.run].c,
+            record.c,
+            record.v,
+            printed[record.run].expected,
+            record.predicted_speedup,
+            printed[record.run].measured,
         )
         for record in lines
     ]
@@ -176,9 +190,9 @@ def _table_2(lines: Sequence[Record]) -> Table:
         Column("speedup", Kind.PAPER, ".1f"),
     )
     notes = [
-        f"{record['run']}, more than 15% apart: {record['why']}"
+        f"{record.run}, more than 15% apart: {record.why}"
         for record in lines
-        if record["why"]
+        if record.why
     ]
     title = "Table 2 of the paper, with c and v of the roofline"
     return Table(title, columns, rows, notes)

@@ -1,6 +1,6 @@
 """The cost of a decode on a TPU that is not there: compiler's facts, and a roofline.
 
-Every record says which of the two it is. Facts are read from what libtpu compiled.
+A record's kind says which of the two it is. Facts are read from what libtpu compiled.
 Times are of `partitioning.roofline`, a floor from published peaks.
 """
 
@@ -13,6 +13,12 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import compile as ahead
+from specdec_jax.experiments.kinds import (
+    CompiledProgram,
+    Roofline,
+    StepFloor,
+    Walltime,
+)
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import roofline, topology
 from specdec_jax.partitioning.description import Decode
@@ -67,7 +73,7 @@ class AOTRun:
 
     def __call__(
         self, kind: str, chips: int, programs: Sequence[str] = ahead.PROGRAMS
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[CompiledProgram | StepFloor | Walltime | Roofline]:
         """Yields a record for each program, each step, and each row of Table 2.
 
         Args:
@@ -77,10 +83,9 @@ class AOTRun:
         decode = self.decode(topology.describe(kind, chips))
         chip = topology.CHIPS[kind]
         shape = decode.partition and dict(decode.partition.mesh.shape)
-        common = {
-            "topology": kind,
-            "chips": chips,
-            "mesh": shape,
+        made_with = environment()
+        on_topology = {"topology": kind, "chips": chips, "mesh": shape}
+        common = on_topology | {
             "gamma": decode.gamma,
             "batch": decode.rows.prompt.lengths.shape[0],
         }
@@ -97,17 +102,17 @@ class AOTRun:
                 facts["largest_batch"] = roofline.largest_batch(
                     decode, chip, facts["memory"]
                 )
-            yield {"what": "program", "of": "compiler", **common, **facts}
+            yield CompiledProgram(**common, **facts, **made_with)
+        target = costs["target step"]
         for name, cost in costs.items():
-            yield step_record(name, cost, costs["target step"], chip) | common
-        yield self.walltime(decode, chip) | common
-        for line in paper.LINES:
-            yield self.table_2_line(line, decode, chip) | {
-                "topology": kind,
-                "chips": chips,
-                "mesh": shape,
-            }
-        yield {"what": "environment", **environment()}
+            yield StepFloor(
+                step=name, **step_floor(cost, target, chip), **common, **made_with
+            )
+        yield Walltime(**self.walltime(decode, chip), **common, **made_with)
+        for row in paper.ROWS:
+            yield Roofline(
+                **self.table_2_row(row, decode, chip), **on_topology, **made_with
+            )
 
     def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
         """c and v of the run's gamma and of 3, with alpha of the paper's row."""
@@ -116,41 +121,37 @@ class AOTRun:
             c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
             steps.append({"gamma": gamma, "c": c, "v": v})
         alphas = [
-            line.alpha
-            for line in paper.LINES
-            if (line.gamma, line.temperature)
+            row.alpha
+            for row in paper.ROWS
+            if (row.gamma, row.temperature)
             == (decode.gamma, np.max(self.settings.temperature))
-            and paper.t5_1_1(line.size).emb_dim == self.drafter.emb_dim
+            and paper.t5_1_1(row.size).emb_dim == self.drafter.emb_dim
         ]
         return {
-            "what": "walltime",
-            "of": "model",
             "steps": steps,
-            "alpha": alphas[0] if alphas else paper.LINES[0].alpha,
+            "alpha": alphas[0] if alphas else paper.ROWS[0].alpha,
         }
 
-    def table_2_line(
-        self, line: paper.Line, decode: Decode, chip: topology.Chip
+    def table_2_row(
+        self, row: paper.Row, decode: Decode, chip: topology.Chip
     ) -> dict[str, Any]:
         """A row of the paper's Table 2, with c and v of the roofline."""
         decode = dataclasses.replace(
             decode,
             target=paper.t5_1_1("xxl"),
-            drafter=paper.t5_1_1(line.size),
-            gamma=line.gamma,
+            drafter=paper.t5_1_1(row.size),
+            gamma=row.gamma,
         )
         c, v = model_costs(decode, chip)
-        predicted = theory.speedup(line.alpha, line.gamma, c, v)
+        predicted = theory.speedup(row.alpha, row.gamma, c, v)
         return {
-            "what": "table 2",
-            "of": "model",
-            "run": line.run,
-            "gamma": line.gamma,
-            "alpha": line.alpha,
+            "run": row.run,
+            "gamma": row.gamma,
+            "alpha": row.alpha,
             "c": c,
             "v": v,
             "predicted_speedup": predicted,
-            "why": why(line, c, predicted),
+            "why": why(row, c, predicted),
         }
 
 
@@ -190,8 +191,7 @@ def program_facts(compiled: ahead.Compiled) -> dict[str, Any]:
     return facts | {"memory": sum(facts[part] for part in parts)}
 
 
-def step_record(
-    name: str,
+def step_floor(
     cost: roofline.StepCost,
     target: roofline.StepCost,
     chip: topology.Chip,
@@ -199,35 +199,32 @@ def step_record(
     """A step's floor, in milliseconds and against the target's step."""
     seconds = cost.seconds(chip)
     return {
-        "what": "step",
-        "of": "model",
-        "step": name,
         **dataclasses.asdict(cost),
         "milliseconds": 1e3 * seconds,
         "over_target_step": seconds / target.seconds(chip),
     }
 
 
-def why(line: paper.Line, c: float, predicted: float) -> str:
+def why(row: paper.Row, c: float, predicted: float) -> str:
     """A sentence on a prediction that is far from what the paper measured, or none."""
-    if abs(predicted / line.measured - 1) <= FAR:
+    if abs(predicted / row.measured - 1) <= FAR:
         return ""
-    if predicted < line.measured:
-        tokens = theory.expected_tokens(line.alpha, line.gamma)
-        place = "above" if line.measured > tokens else "near"
+    if predicted < row.measured:
+        tokens = theory.expected_tokens(row.alpha, row.gamma)
+        place = "above" if row.measured > tokens else "near"
         return (
             f"The paper's measurement is {place} the {tokens:.2f} tokens per target "
             "call that alpha gives if drafting costs nothing: the acceptance rate is "
             "not the same at all positions, as Theorem 3.8 assumes, or a step of the "
             "paper's baseline took longer than a target call of its loop."
         )
-    with_its_c = theory.speedup(line.alpha, line.gamma, line.c)
+    with_its_c = theory.speedup(row.alpha, row.gamma, row.c)
     cause = (
-        f"The paper measured c = {line.c:g} and the lower bound is {c:.3f}: small "
+        f"The paper measured c = {row.c:g} and the lower bound is {c:.3f}: small "
         "matrix products do not reach the peak bandwidth. With its c, Theorem 3.8 "
         f"gives {with_its_c:.2f}"
     )
-    if with_its_c / line.measured - 1 <= FAR:
+    if with_its_c / row.measured - 1 <= FAR:
         return f"{cause}."
     return (
         f"{cause}, still above its measurement: the rest is the time of its loop "

@@ -1,13 +1,13 @@
-"""How often guesses stand along an output that is known: any drafter, nothing drafted.
+"""p against q at each token of outputs that are known, for any drafter.
 
 The target scores all tokens of an output in one pass. The drafter goes along it through
-its own contract: at each token it is asked for one guess, its q is compared with p, and
-then it is told that the guess fell and the output's token came instead. So a drafter
-with a network, with tables or with rules is measured alike, and in no other way than
-the loop uses it.
+its own contract: at each token it proposes one draft token, its q is compared with p,
+and then it is told that the draft token was rejected and the output's token came
+instead. So a drafter with a network, with tables or with rules is measured alike, and
+in no other way than the loop uses it.
 
-What q is at a place may depend on where a block began, for a drafter that copies: here
-every token begins a block.
+What q is at a place may depend on where a block began, as for prompt lookup: here every
+token begins a block.
 """
 
 import dataclasses
@@ -29,25 +29,25 @@ from specdec_jax.decoding.contracts import (
 from specdec_jax.decoding.loop import at_index, prefill, slots_needed
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import PairParams
-from specdec_jax.experiments.measure.distributions import LENGTH_BUCKET
 from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.sampling import TokenRule, Warp, position_keys, standardize_rows
+from specdec_jax.sampling import lenience as lenient
 from specdec_jax.sampling.keys import row_keys, seed_key
-from specdec_jax.sampling.lenience import betas, near_argmax
 from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree, record
 
 DECIMALS = 6  # of what is kept of a float32
+OUTPUT_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
 
 
 @record
 class Scores:
     """What `score` finds at every token, K leniences at once."""
 
-    rates: Float32[Array, "B T K"]  # sum_x min(p/l, q), 0 where there is no guess
-    stands: Float32[Array, "B T"]  # min(1, q/p) of the token that came
-    rejection: Float32[Array, "B T"]  # sum_x p min_x' q/p, of rejection sampling
-    guessed: Bool[Array, "B T"]
+    betas: Float32[Array, "B T K"]  # sum_x min(p/l, q), 0 where nothing is drafted
+    accept_probs: Float32[Array, "B T"]  # min(1, q/p) of the token that came
+    rejection_probs: Float32[Array, "B T"]  # sum_x p min_x' q/p
+    drafted: Bool[Array, "B T"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,22 +55,23 @@ class Acceptance:
     """One output of T tokens.
 
     Attributes:
-      rates: [T, K], the chance that a guess at this place stands, sum_x min(p/l, q), by
-        lenience l; 0 where the drafter makes no guess. At temperature 0 it is 0 or 1.
-      stands: [T], the chance that it stood, now that the output's token y is known:
-        min(1, q(y)/p(y)). Its mean over y is the rate at l = 1. Given an output,
-        guesses stand independently of each other with these chances, so that what the
-        loop needs for it follows from them exactly
+      betas: [T, K], the chance that a draft token at this place is accepted,
+        sum_x min(p/l, q), by lenience l; 0 where the drafter proposes none. At
+        temperature 0 it is 0 or 1.
+      accept_probs: [T], the chance that it was accepted, now that the output's token y
+        is known: min(1, q(y)/p(y)). Its mean over y is beta at l = 1. Given an output,
+        draft tokens are accepted independently of each other with these chances, so
+        that what the loop needs for it follows from them exactly
         (`theory.expected_target_calls_along`).
-      rejection: [T], the chance that a guess would pass rejection sampling (A.2), never
-        above the rate at l = 1; 0 where there is no guess.
-      guessed: [T], whether the drafter makes a guess there.
+      rejection_probs: [T], the chance that rejection sampling (A.2) would accept it,
+        never above beta at l = 1; 0 where there is none.
+      drafted: [T], whether the drafter proposes a token there.
     """
 
-    rates: np.ndarray
-    stands: np.ndarray
-    rejection: np.ndarray
-    guessed: np.ndarray
+    betas: np.ndarray
+    accept_probs: np.ndarray
+    rejection_probs: np.ndarray
+    drafted: np.ndarray
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -106,13 +107,13 @@ def score(
     def step(state, at):
         token_b, logits_bv, features_bkd = at
         proposal, state = drafter.propose(params.drafter, state, draw, warp, one)
-        drafted, q = proposal.tokens[:, 0], proposal.probs[:, 0]
-        guessed = proposal.num_drafted > 0
+        draft_token, q = proposal.tokens[:, 0], proposal.probs[:, 0]
+        drafted = proposal.num_drafted > 0
         p = standardize_rows(logits_bv[:, None], warp, target.vocab_size)[:, 0]
-        chances = functools.partial(
-            _betas, p, q, drafted, logits_bv, warp.temperature, target.vocab_size
+        at_lenience = functools.partial(
+            _betas, p, q, draft_token, logits_bv, warp.temperature, target.vocab_size
         )
-        rates = jax.vmap(chances, out_axes=1)(leniences)
+        betas = jax.vmap(at_lenience, out_axes=1)(leniences)
         commit = Commit(
             tokens=jnp.stack([token_b, token_b], axis=1),
             num_accepted=jnp.zeros_like(token_b),
@@ -121,10 +122,10 @@ def score(
             features=jax.tree.map(lambda x: jnp.stack([x, x], axis=1), features_bkd),
         )
         scores = Scores(
-            rates=jnp.where(guessed[:, None], rates, 0.0),
-            stands=jnp.where(guessed, _ratio_at(token_b, p, q), 0.0),
-            rejection=jnp.where(guessed, _least_ratio(p, q), 0.0),
-            guessed=guessed,
+            betas=jnp.where(drafted[:, None], betas, 0.0),
+            accept_probs=jnp.where(drafted, _ratio_at(token_b, p, q), 0.0),
+            rejection_probs=jnp.where(drafted, _least_ratio(p, q), 0.0),
+            drafted=drafted,
         )
         return drafter.commit(params.drafter, state, commit), scores
 
@@ -154,18 +155,18 @@ def along_outputs(
       leniences: K of them, whatever the settings' own is.
 
     Yields:
-      One for each output, in order; rates are rounded to `DECIMALS` places.
+      One for each output, in order; chances are rounded to `DECIMALS` places.
     """
     job = prepare_tokens(pair, inputs, settings, 0, "autoregressive")
     rows = job.prompt.lengths.shape[0]  # a mesh may need more than were asked for
-    width = batching.bucketed(max(map(len, outputs)), LENGTH_BUCKET)
+    width = batching.bucketed(max(map(len, outputs)), OUTPUT_BUCKET)
     scores = score(
         pair.target,
         pair.drafter,
         pair.params,
         job.inputs,
         job.prompt,
-        jnp.asarray(batching.pad(outputs, width, rows)),
+        jnp.asarray(batching.pad(outputs, width, pair.tokenizer.pad_id, rows)),
         job.rows.warp,
         jnp.asarray(leniences, jnp.float32),
     )
@@ -173,7 +174,7 @@ def along_outputs(
         field.name: np.asarray(getattr(scores, field.name))
         for field in dataclasses.fields(Acceptance)
     }
-    for name in ("rates", "stands"):
+    for name in ("betas", "accept_probs", "rejection_probs"):
         kept[name] = kept[name].astype(np.float64).round(DECIMALS)
     for row, output in enumerate(outputs):
         yield Acceptance(**{name: x[row, : len(output)] for name, x in kept.items()})
@@ -194,7 +195,7 @@ def sample_outputs(
       seed, row_ids: of the draws, as in `generate`.
 
     Returns:
-      For each input the tokens, EOS included, and how guesses fare along them.
+      For each input the tokens, EOS included, and how draft tokens fare along them.
     """
     job = prepare_tokens(pair, inputs, settings, seed, "autoregressive", row_ids)
     result = job.decode()
@@ -211,16 +212,16 @@ def _no_chance(batch: int) -> Draw:
     return Draw(jnp.zeros((batch, 1)), keys, TokenRule())
 
 
-def _betas(p, q, drafted, logits_bv, temperature, vocab_size, lenience):
+def _betas(p, q, draft_token, logits_bv, temperature, vocab_size, lenience):
     """[B]: beta at a lenience, at most 1 whatever the rounding."""
 
     def one_row(p_v, q_v, token, logits_v, temperature):
-        near = near_argmax(
+        near = lenient.near_argmax(
             logits_v[None], token[None], temperature, lenience, vocab_size
         )
-        return betas(p_v[None], q_v[None], near, lenience)[0]
+        return lenient.betas(p_v[None], q_v[None], near, lenience)[0]
 
-    found = jax.vmap(one_row)(p, q, drafted, logits_bv, temperature)
+    found = jax.vmap(one_row)(p, q, draft_token, logits_bv, temperature)
     return jnp.minimum(found, 1.0)
 
 

@@ -15,23 +15,19 @@ import numpy as np
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.drafters.ngram import NGramDrafter
 from specdec_jax.errors import DataError
+from specdec_jax.experiments.kinds import Alpha, AlphaOutput
 from specdec_jax.experiments.measure import betas
 from specdec_jax.experiments.measure.acceptance import sample_outputs
-from specdec_jax.experiments.measure.distributions import mean_with_interval
+from specdec_jax.experiments.measure.intervals import mean_with_interval
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile, digest, environment
+from specdec_jax.runtime.records import digest, environment
 from specdec_jax.runtime.storage import beside
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.typing import Any, self_checked
 
-PROGRAM = "scripts/measure_alpha.py"
 INTERVAL = "95%, of a ratio estimator over inputs"
-RECORD_KEYS = ("temperature", "lenience", "top_k", "top_p")  # of a setting
-OUTPUT_KEYS = (
-    *("temperature", "top_k", "top_p", "output", "text", "tokens"),
-    *("rates", "stands", "guessed"),
-)
 NGRAM_NAMES = {1: "unigram", 2: "bigram", 3: "trigram"}
 
 
@@ -47,7 +43,7 @@ class AlphaConfig:
       top_k, top_p: of generation, p and q.
       leniences: l of alpha_l; all are measured on the same tokens, which are those of
         the target and not of a lenient loop (appendix A.5).
-      gammas: block sizes for which tokens a target run are foretold.
+      gammas: block sizes for which tokens per target call are predicted.
       max_new_tokens: of each output.
       batch_size: outputs generated and scored together.
       seed: of the draws.
@@ -106,153 +102,159 @@ class AlphaRun:
 
     def __post_init__(self):
         if not self.inputs:
-            raise DataError("there is no text to measure alpha on")
+            raise DataError("there is no input to measure alpha on")
         if self.outputs is None:
             self.outputs = RecordFile(outputs_path(self.records.path))
 
-    def __call__(self) -> Iterator[dict[str, Any]]:
+    def __call__(self) -> Iterator[Alpha]:
         """Measures what is missing, and yields the records that are new.
 
         Raises:
           DataError: the files are of another pair, other inputs or another
             configuration, or another run appends to them.
         """
+        identity = self._identity()
         with self.records.alone(), self.outputs.alone():
-            done = [self._setting(record) for record in self._read(self.records)]
+            done = [
+                (one.temperature, one.lenience, one.top_k, one.top_p)
+                for one in self.records.of_run(Alpha, identity)
+            ]
             for temperature in self.config.temperatures:
-                settings = [(temperature, l) for l in self.config.leniences]  # noqa: E741
-                if all((*one, *self._filters) in done for one in settings):
-                    continue
-                found = self._measure_outputs(temperature)
-                for place, (_, lenience) in enumerate(settings):
-                    if (temperature, lenience, *self._filters) not in done:
-                        record = self._summary(found, temperature, lenience, place)
-                        self.records.append(record)
-                        yield record
+                wanted = [
+                    (place, lenience)
+                    for place, lenience in enumerate(self.config.leniences)
+                    if (temperature, lenience, *self._filters) not in done
+                ]
+                found = self._measure_outputs(temperature) if wanted else []
+                for place, lenience in wanted:
+                    record = self._summary(found, temperature, lenience, place)
+                    self.records.append(record)
+                    yield record
 
     @property
     def _filters(self) -> tuple[int, float]:
         return self.config.top_k, self.config.top_p
 
-    def _setting(self, record: dict[str, Any]) -> tuple:
-        return tuple(record[key] for key in RECORD_KEYS)
-
-    def _measure_outputs(self, temperature: float) -> list[dict[str, Any]]:
+    def _measure_outputs(self, temperature: float) -> list[AlphaOutput]:
         """The lines of all outputs at a temperature; those not on file are measured."""
-        at = {"temperature": temperature, "top_k": self.config.top_k}
-        at |= {"top_p": self.config.top_p}
+        at = (temperature, *self._filters)
         found = [
-            line
-            for line in self._read(self.outputs)
-            if all(line[key] == value for key, value in at.items())
+            one
+            for one in self.outputs.of_run(AlphaOutput, self._identity())
+            if (one.temperature, one.top_k, one.top_p) == at
         ]
-        if [line["output"] for line in found] != list(range(len(found))):
+        if [one.output_index for one in found] != list(range(len(found))):
             raise DataError(
                 f"{self.outputs.path} lacks outputs of temperature {temperature:g}, or "
                 "has some twice: give the records another name"
             )
-        size, texts = self.config.batch_size, len(self.inputs)
-        wanted = self.config.tokens if temperature else texts
+        size, inputs = self.config.batch_size, len(self.inputs)
+        wanted = self.config.tokens if temperature else inputs
         with progress_bar(f"α, temperature {temperature:g}") as bar:
             task, start = bar.add_task("", total=wanted), 0
             while True:
                 # Whole batches count, so that a run that goes on ends where it would
                 # have ended; and their rows are always the same, to the last bit.
                 counted = found[:start]
-                tokens = sum(len(line["tokens"]) for line in counted)
+                tokens = sum(len(one.tokens) for one in counted)
                 bar.update(task, completed=tokens if temperature else len(counted))
-                if tokens >= self.config.tokens or (not temperature and start >= texts):
+                used_once = not temperature and start >= inputs
+                if tokens >= self.config.tokens or used_once:
                     return counted
-                stop = start + size if temperature else min(start + size, texts)
+                stop = start + size if temperature else min(start + size, inputs)
                 if len(found) < stop:
                     batch = self._batch(start, temperature)
-                    for line in batch[len(found) - start : stop - start]:
-                        self.outputs.append(self._identity() | at | line)
-                        found.append(line)
+                    for one in batch[len(found) - start : stop - start]:
+                        self.outputs.append(one)
+                        found.append(one)
                 start = stop
 
-    def _batch(self, start: int, temperature: float) -> list[dict[str, Any]]:
+    def _batch(self, start: int, temperature: float) -> list[AlphaOutput]:
         """Generates and scores outputs start .. start + batch_size - 1."""
         draws = range(start, start + self.config.batch_size)
-        texts = [draw % len(self.inputs) for draw in draws]
-        inputs = [self.inputs[text] for text in texts]
+        places = [draw % len(self.inputs) for draw in draws]
         sampled = sample_outputs(
             self.pair,
-            inputs,
+            [self.inputs[place] for place in places],
             self.config.settings(temperature),
             self.config.seed,
             draws,
             self.config.leniences,
         )
         return [
-            {
-                "output": draw,
-                "text": text,
-                "tokens": tokens,
-                "rates": one.rates.T.tolist(),
-                "stands": one.stands.tolist(),
-                "guessed": one.guessed.astype(int).tolist(),
-            }
-            for draw, text, (tokens, one) in zip(draws, texts, sampled, strict=True)
+            AlphaOutput(
+                **self._identity(),
+                temperature=temperature,
+                top_k=self.config.top_k,
+                top_p=self.config.top_p,
+                output_index=draw,
+                input_index=place,
+                tokens=tokens,
+                betas=one.betas.T.tolist(),
+                accept_probs=one.accept_probs.tolist(),
+                rejection_probs=one.rejection_probs.tolist(),
+                drafted=one.drafted.astype(int).tolist(),
+            )
+            for draw, place, (tokens, one) in zip(draws, places, sampled, strict=True)
         ]
 
     def _summary(
         self,
-        found: Sequence[dict[str, Any]],
+        found: Sequence[AlphaOutput],
         temperature: float,
         lenience: float,
         place: int,
-    ) -> dict[str, Any]:
+    ) -> Alpha:
         """The record of a setting, from the lines of its outputs."""
-        rates = [np.array(line["rates"][place]) for line in found]
-        guessed = np.concatenate([line["guessed"] for line in found]) > 0
-        text = np.repeat([line["text"] for line in found], [len(one) for one in rates])
-        values = np.concatenate(rates)
-        alpha, interval = mean_with_interval(values[guessed], text[guessed])
-        record = {
-            **self._identity(),
-            "temperature": temperature,
-            "top_k": self.config.top_k,
-            "top_p": self.config.top_p,
-            "lenience": lenience,
-            "alpha": alpha,
-            "alpha_interval": interval,
-            "interval": INTERVAL,
-            "tokens": len(values),
-            "outputs": len(found),
-            "guessed": float(guessed.mean()),
-            "alpha_of_all_tokens": float(values.mean()),
-            **betas.describe(rates),
-        }
+        by_output = [np.array(one.betas[place]) for one in found]
+        drafted = np.concatenate([one.drafted for one in found]) > 0
+        indices = [one.input_index for one in found]
+        index = np.repeat(indices, [len(one) for one in by_output])
+        values = np.concatenate(by_output)
+        alpha, interval = mean_with_interval(values[drafted], index[drafted])
+        more = {}
         if lenience == 1:
-            stands = [np.array(line["stands"]) for line in found]
-            record |= betas.tokens_per_run(rates, stands, self.config.gammas)
-        return record | environment()
+            more |= betas.tokens_per_target_call(
+                by_output,
+                [np.array(one.accept_probs) for one in found],
+                self.config.gammas,
+            )
+        if lenience == 1 and temperature and all(one.rejection_probs for one in found):
+            chances = np.concatenate([one.rejection_probs for one in found])
+            more["rejection_alpha"], more["rejection_interval"] = mean_with_interval(
+                chances[drafted], index[drafted]
+            )
+        return Alpha(
+            **self._identity(),
+            temperature=temperature,
+            top_k=self.config.top_k,
+            top_p=self.config.top_p,
+            lenience=lenience,
+            alpha=alpha,
+            alpha_interval=interval,
+            interval=INTERVAL,
+            tokens=len(values),
+            outputs=len(found),
+            drafted_share=float(drafted.mean()),
+            mean_beta=float(values.mean()),
+            **betas.describe(by_output),
+            **more,
+            **environment(),
+        )
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for lines to belong into one file."""
+        """The identity fields of this run's records."""
         config = dataclasses.asdict(self.config)
-        for swept in ("temperatures", "top_k", "top_p"):  # each line has its own
+        for swept in ("temperatures", "top_k", "top_p"):  # each record has its own
             del config[swept]
         ids = [list(map(int, row)) for row in self.inputs]
         return {
-            "program": PROGRAM,
             **self.pair.about,
             "drafter": drafter_name(self.pair),
             "inputs": len(self.inputs),
             "inputs_sha256": digest(ids),
             "config": config,
         }
-
-    def _read(self, file: RecordFile) -> list[dict[str, Any]]:
-        lines = list(file)
-        keys = OUTPUT_KEYS if file is self.outputs else RECORD_KEYS
-        for number, line in enumerate(lines, 1):
-            file.require(number, line, self._identity())
-            lacking = [key for key in keys if key not in line]
-            if lacking:
-                raise DataError(f"{file.path}:{number} lacks {', '.join(lacking)}")
-        return lines
 
 
 def outputs_path(records: Path) -> Path:

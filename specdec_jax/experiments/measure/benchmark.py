@@ -14,14 +14,16 @@ import numpy as np
 
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.statistics import DecodeStats, statistics
+from specdec_jax.experiments.kinds import Benchmark
 from specdec_jax.experiments.measure.acceptance import along_outputs
 from specdec_jax.experiments.measure.cost import CostMeter, predict_speedup, timed
-from specdec_jax.experiments.measure.distributions import ratio_of_sums
+from specdec_jax.experiments.measure.intervals import ratio_of_sums
 from specdec_jax.experiments.measure.prediction import CostModel
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.job import prepare_tokens
 from specdec_jax.pair import Pair
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile, digest, environment
+from specdec_jax.runtime.records import digest, environment
 from specdec_jax.runtime.validation import check_kinds, check_seed
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Any, self_checked
@@ -39,11 +41,11 @@ class BenchmarkConfig:
       temperatures: of both sides; traced.
       rule: how drafts are verified: a name of `sampling.RULES`.
       leniences: of appendix A.5; traced. Below 1 the output is not the target's own.
-      repeats: rounds over all sentences. Every round times every program on every
-        sentence before the next round begins.
-      max_new_tokens: of every sentence.
+      repeats: rounds over all inputs. Every round times every program on every input
+        before the next round begins.
+      max_new_tokens: of every output.
       seed: of the draws; round r draws with seed + r.
-      cost_rounds: measurements of c and v, dealt out evenly among the decodes.
+      cost_rounds: measurements of c and v, spread evenly among the decodes.
     """
 
     gammas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8)
@@ -70,28 +72,27 @@ def benchmark(
     inputs: Sequence[Sequence[int]],
     config: BenchmarkConfig,
     records: RecordFile | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Benchmark]:
     """Measures, and yields a record for each (temperature, gamma, lenience).
 
     Args:
       pair: to measure.
-      inputs: ids of the sentences, decoded one at a time, as in the paper.
+      inputs: ids, decoded one at a time, as in the paper.
       config: what to measure.
       records: appended to; settings that it already holds are not measured again.
 
     Raises:
-      DataError: `records` are of another pair, of other sentences or repeats, or
-        another run's for now.
+      DataError: `records` are of another pair, of other inputs or repeats, or another
+        run's for now.
     """
     with contextlib.nullcontext() if records is None else records.alone():
         yield from _benchmark(pair, inputs, config, records)
 
 
-def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
-    done = set()
-    for number, record in enumerate(records or (), 1):
-        records.require(number, record, _identity(pair, inputs, config))
-        done.add(tuple(record[key] for key in ("temperature", "gamma", "lenience")))
+def _benchmark(pair, inputs, config, records) -> Iterator[Benchmark]:
+    identity = _identity(pair, inputs, config)
+    before = [] if records is None else records.of_run(Benchmark, identity)
+    done = {(one.temperature, one.gamma, one.lenience) for one in before}
     settings = list(itertools.product(config.gammas, config.leniences))
     for temperature in config.temperatures:
         wanted = [one for one in settings if (temperature, *one) not in done]
@@ -109,17 +110,22 @@ def _benchmark(pair, inputs, config, records) -> Iterator[dict[str, Any]]:
             )
             runs = _measure(pair, inputs, temperature, wanted, config, meter, bar)
         costs = meter.costs()
-        stands = _score_baseline(pair, inputs, temperature, runs[BASELINE], config)
+        chances = _score_baseline(pair, inputs, temperature, runs[BASELINE], config)
         for gamma, lenience in wanted:
-            record = _identity(pair, inputs, config)
-            record |= {"temperature": temperature, "gamma": gamma, "lenience": lenience}
-            record |= _compared(runs[BASELINE], runs[gamma, lenience], gamma, costs)
+            measured = _compared(runs[BASELINE], runs[gamma, lenience], gamma, costs)
             # With lenience outputs are not the baseline's; the betas are of one rule.
             if lenience == 1 and config.rule == "token":
-                record |= _predicted_from_betas(
-                    stands, gamma, CostModel.from_costs(costs)
+                measured |= _predicted_from_betas(
+                    chances, gamma, CostModel.from_costs(costs)
                 )
-            record |= environment()
+            record = Benchmark(
+                **identity,
+                temperature=temperature,
+                gamma=gamma,
+                lenience=lenience,
+                **measured,
+                **environment(),
+            )
             if records is not None:
                 records.append(record)
             yield record
@@ -133,12 +139,12 @@ def _typical(inputs: Sequence[Sequence[int]]) -> list[Sequence[int]]:
 
 @dataclasses.dataclass
 class _Run:
-    """One program over all sentences: what each round took, and its counts.
+    """One program over all inputs: what each round took, and its counts.
 
     Attributes:
       seconds: whole decodes: encode, prefill and loop.
-      stats: a row a sentence.
-      outputs: the tokens of each round's sentences.
+      stats: a row an input.
+      outputs: the tokens of each round.
     """
 
     seconds: list[float] = dataclasses.field(default_factory=list)
@@ -154,7 +160,7 @@ class _Run:
 def _measure(
     pair, inputs, temperature, wanted, config, meter, bar
 ) -> dict[tuple[int, float], _Run]:
-    """Rounds over all sentences, rounds of costs among them; by gamma and lenience."""
+    """Rounds over all inputs, rounds of costs among them; by gamma and lenience."""
     runs = {setting: _Run() for setting in (BASELINE, *wanted)}
     rounds = config.repeats + 1  # round 0 compiles and warms up
     task = bar.add_task("", total=rounds * len(inputs))
@@ -194,35 +200,35 @@ def _measure(
 
 
 def _score_baseline(pair, inputs, temperature, run, config) -> list[np.ndarray]:
-    """`Acceptance.stands` along the baseline's outputs, when all is timed.
+    """`Acceptance.accept_probs` along the baseline's outputs, when all is timed.
 
     At temperature 0 all rounds have the same outputs.
     """
     settings = DecodeSettings(
         temperature=temperature, max_new_tokens=config.max_new_tokens
     )
-    stands = []
+    chances = []
     for outputs in run.outputs if temperature else run.outputs[:1]:
         for start in range(0, len(inputs), SCORED):
             rows = slice(start, start + SCORED)
             along = along_outputs(pair, inputs[rows], outputs[rows], settings)
-            stands += [one.stands for one in along]
-    return stands
+            chances += [one.accept_probs for one in along]
+    return chances
 
 
 def _predicted_from_betas(
-    stands: Sequence[np.ndarray], gamma: int, costs: CostModel
+    accept_probs: Sequence[np.ndarray], gamma: int, costs: CostModel
 ) -> dict[str, Any]:
-    """What the betas along the baseline's outputs foretell of a gamma.
+    """What the betas along the baseline's outputs predict for a gamma.
 
     The best gamma is one for all gammas that are measured together, and no higher than
     the highest of them.
     """
-    runs = sum(theory.expected_target_calls_along(one, gamma) for one in stands)
+    calls = sum(theory.expected_target_calls_along(one, gamma) for one in accept_probs)
     return {
-        "beta_tokens_per_target_run": sum(map(len, stands)) / runs,
-        "beta_predicted_speedup": costs.predict(stands, gamma),
-        "best_gamma": costs.best_gamma(stands),
+        "beta_tokens_per_target_call": sum(map(len, accept_probs)) / calls,
+        "beta_predicted_speedup": costs.predict(accept_probs, gamma),
+        "best_gamma": costs.best_gamma(accept_probs),
     }
 
 
@@ -230,13 +236,13 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
     """The numbers of a record."""
     baseline, ours = baseline_run.tokens_per_second, run.tokens_per_second
     stats = DecodeStats.pooled(run.stats)
-    # No guess tested, as when nothing is found to copy: none stood.
-    counted = float(np.nan_to_num(stats.acceptance_rate))
-    of_sentences = (
+    # No draft token tested, as when a prompt lookup finds nothing: none accepted.
+    acceptance_rate = float(np.nan_to_num(stats.acceptance_rate))
+    of_outputs = (
         sum(getattr(one, name) for one in run.stats)
         for name in ("beta_sum", "beta_count")
     )
-    alpha, interval = ratio_of_sums(*of_sentences)
+    alpha, interval = ratio_of_sums(*of_outputs)
     step = float(np.median(costs.target))
     c, v = float(np.median(costs.c(gamma))), float(np.median(costs.v(gamma)))
     alone = costs.c_alone()
@@ -247,14 +253,14 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
     return {
         "alpha": alpha,
         "alpha_interval": interval,
-        "alpha_counted": counted,
-        "tokens_per_target_run": float(stats.tokens_per_target_call),
-        "guesses_per_target_run": float(stats.drafted / stats.target_calls),
+        "acceptance_rate": acceptance_rate,
+        "tokens_per_target_call": float(stats.tokens_per_target_call),
+        "drafted_per_target_call": float(stats.drafted / stats.target_calls),
         "c": c,
         "c_spread": _spread(costs.c(gamma)),
         "c_alone": None if alone is None else float(np.median(alone)),
-        "verify_cost": v,
-        "verify_cost_spread": _spread(costs.v(gamma)),
+        "v": v,
+        "v_spread": _spread(costs.v(gamma)),
         "fixed_costs": fixed_costs,
         "theorem_3_8": theory.speedup(alpha, gamma, c, v),
         "predicted_speedup": predicted,
@@ -270,15 +276,15 @@ def _compared(baseline_run, run, gamma, costs) -> dict[str, Any]:
 
 
 def _identity(pair, inputs, config) -> dict[str, Any]:
-    """What must be the same for records to belong into one file."""
+    """The identity fields of this run's records."""
     fields = dataclasses.asdict(config)
     for swept in ("gammas", "temperatures", "leniences"):  # each record has its own
         del fields[swept]
     ids = [list(map(int, tokens)) for tokens in inputs]
     return {
         **pair.about,
-        "sentences": len(inputs),
-        "sentences_sha256": digest(ids),
+        "inputs": len(inputs),
+        "inputs_sha256": digest(ids),
         "config": fields,
     }
 

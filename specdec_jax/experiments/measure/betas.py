@@ -1,6 +1,6 @@
 """How beta varies along outputs: Theorem 3.8 takes it as independent and alike.
 
-beta is the chance that a guess at a token stands; where no guess is made it is 0.
+beta is the chance that a draft token is accepted; where there is none it is 0.
 """
 
 from collections.abc import Sequence
@@ -53,31 +53,36 @@ def autocorrelation(betas: Sequence[np.ndarray], lag: int) -> float | None:
     return round(float(products.mean() / variance), 4)
 
 
-def tokens_per_run(
-    betas: Sequence[np.ndarray], stands: Sequence[np.ndarray], gammas: Sequence[int]
+def tokens_per_target_call(
+    betas: Sequence[np.ndarray],
+    accept_probs: Sequence[np.ndarray],
+    gammas: Sequence[int],
 ) -> dict[str, Any]:
-    """Tokens that a target run gives: by the sequence, and if beta were i.i.d.
+    """Tokens that a target call gives: by the sequence, and if beta were i.i.d.
 
     Args:
       betas: of each output, [T].
-      stands: of each output, [T]: `Acceptance.stands`.
+      accept_probs: of each output, [T]: `Acceptance.accept_probs`.
       gammas: block sizes.
 
     Returns:
-      "gammas"; "tokens_per_run", which is exact on average; and "tokens_per_run_iid",
-      of outputs of the same lengths whose guesses all stand with the mean beta.
+      "gammas"; "tokens_per_target_call", which is exact on average; and
+      "tokens_per_target_call_iid", of outputs of the same lengths whose draft tokens
+      are all accepted with the mean beta.
     """
     alpha, lengths = float(np.concatenate(betas).mean()), [len(one) for one in betas]
     by_sequence, iid = [], []
     for gamma in gammas:
-        runs = sum(theory.expected_target_calls_along(one, gamma) for one in stands)
+        calls = sum(
+            theory.expected_target_calls_along(one, gamma) for one in accept_probs
+        )
         alike = {n: theory.expected_target_calls(alpha, gamma, n) for n in set(lengths)}
-        by_sequence.append(sum(lengths) / runs)
+        by_sequence.append(sum(lengths) / calls)
         iid.append(sum(lengths) / sum(alike[n] for n in lengths))
     return {
         "gammas": list(gammas),
-        "tokens_per_run": _short(np.array(by_sequence)),
-        "tokens_per_run_iid": _short(np.array(iid)),
+        "tokens_per_target_call": _short(np.array(by_sequence)),
+        "tokens_per_target_call_iid": _short(np.array(iid)),
     }
 
 

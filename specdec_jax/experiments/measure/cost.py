@@ -28,9 +28,9 @@ class Costs:
     """Times of the parts of a decode, in seconds; one entry a measurement.
 
     Attributes:
-      target: one step of the baseline: a target run of one token, and a draw.
+      target: one step of the baseline: a target call of one token, and a draw.
       verify: one speculative step with a drafter that costs nothing, for each gamma: a
-        target run of gamma + 1 tokens, and verification.
+        target call of gamma + 1 tokens, and verification.
       step: one speculative step with the drafter, for each gamma.
       begin: encoding and prefill, for each gamma; 0 stands for the baseline.
       draft_alone: one step of the drafter's own decoding, with its weights at hand;
@@ -44,9 +44,9 @@ class Costs:
     draft_alone: np.ndarray | None
 
     def c(self, gamma: int) -> np.ndarray:
-        """What a guess adds to a speculative step, over a target step.
+        """What a draft token adds to a speculative step, over a target step.
 
-        Between two target runs a drafter finds other weights in the processor's caches
+        Between two target calls a drafter finds other weights in the processor's caches
         than in a loop of its own, so it is measured there, as the paper read it off
         traces of its loop.
         """
@@ -67,7 +67,7 @@ class Costs:
 
 
 class CostMeter:
-    """Times the parts of a decode, a round at a time, to be dealt out among decodes.
+    """Times the parts of a decode, a round at a time, to be spread among decodes.
 
     What is timed are whole decodes, encoding and loop apart, and a step's time is that
     of its loop over its steps. So a step is measured as it comes in decodes: in loops
@@ -155,7 +155,7 @@ def _programs(pair: Pair, jobs: dict[int, Job]) -> dict[tuple[str, int], Job]:
         )
     for gamma, job in jobs.items():
         if gamma:
-            # Its guesses never stand, so it ends after as many steps as the drafter's.
+            # Its draft tokens are never accepted: end after as many steps as ours.
             steps = job.run(job.begin()).step
             cap = jnp.full_like(job.rows.max_new_tokens, steps)
             programs["verify", gamma] = dataclasses.replace(
@@ -194,23 +194,23 @@ def predict_speedup(
       fixed_costs: e and e', of `Costs.once`, of the baseline and of ours.
     """
     distinct, counts = np.unique(lengths, return_counts=True)
-    runs = [theory.expected_target_calls(alpha, gamma, n) for n in distinct.tolist()]
-    tokens, all_runs = np.dot(counts, distinct), np.dot(counts, runs)
-    return speedup_of_runs(
-        int(counts.sum()), int(tokens), float(all_runs), gamma * c + v, fixed_costs
+    calls = [theory.expected_target_calls(alpha, gamma, n) for n in distinct.tolist()]
+    tokens, all_calls = np.dot(counts, distinct), np.dot(counts, calls)
+    return speedup_of_calls(
+        int(counts.sum()), int(tokens), float(all_calls), gamma * c + v, fixed_costs
     )
 
 
-def speedup_of_runs(
+def speedup_of_calls(
     outputs: int,
     tokens: int,
-    runs: float,
+    calls: float,
     step: float,
     fixed_costs: tuple[float, float],
 ) -> float:
-    """(outputs e + tokens) / (outputs e' + runs step), all in target steps."""
+    """(outputs e + tokens) / (outputs e' + calls step), all in target steps."""
     return (outputs * fixed_costs[0] + tokens) / (
-        outputs * fixed_costs[1] + runs * step
+        outputs * fixed_costs[1] + calls * step
     )
 
 

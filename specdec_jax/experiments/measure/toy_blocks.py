@@ -28,7 +28,7 @@ class Samples:
 
     Attributes:
       tokens: [N, G+1], a block's tokens, and the target's own draws after them.
-      num_accepted: [N], how many of G guesses stood.
+      num_accepted: [N], how many of G draft tokens were accepted.
     """
 
     tokens: np.ndarray
@@ -38,7 +38,7 @@ class Samples:
 def sample_blocks(
     p: Tables, q: Tables, *, samples: int, seed: int, lenience: float = 1.0
 ) -> Samples:
-    """Draws guesses from q, verifies them against p, and goes on with p.
+    """Draws draft tokens from q, verifies them against p, and goes on with p.
 
     What is drawn follows `laws.output_law`, and `num_accepted` is n with the
     probability `laws.block_laws(p, q)[n].sum()`.
@@ -77,20 +77,20 @@ def _one_block(
     own: Float32[Array, " G+1"],
     keys: Key[Array, " G+1"],
 ) -> tuple[Int32[Array, " G+1"], Int32[Array, ""]]:
-    """The tokens of one block and of what follows, and how many guesses stood."""
-    gamma, guesses, p_rows, q_rows = len(q), (), [], []
+    """The tokens of a block and of what follows, and how many were accepted."""
+    gamma, drafted, p_rows, q_rows = len(q), (), [], []
     for i in range(gamma):
-        p_rows.append(p[i][guesses])
-        q_rows.append(q[i][guesses])
-        guesses += (draw(q_rows[i], draft_g[i]),)
-    p_gv, q_gv, drafted = jnp.stack(p_rows), jnp.stack(q_rows), jnp.stack(guesses)
+        p_rows.append(p[i][drafted])
+        q_rows.append(q[i][drafted])
+        drafted += (draw(q_rows[i], draft_g[i]),)
+    p_gv, q_gv, tokens_g = jnp.stack(p_rows), jnp.stack(q_rows), jnp.stack(drafted)
     nowhere = jnp.zeros(gamma, bool)
     block = Block(
-        target_probs=jnp.concatenate([p_gv, p[gamma][guesses][None]]),
+        target_probs=jnp.concatenate([p_gv, p[gamma][drafted][None]]),
         draft_probs=q_gv,
-        draft_tokens=drafted,
+        draft_tokens=tokens_g,
         gamma=jnp.int32(gamma),
-        forced_accept=forced_accept(p_gv, q_gv, drafted, accept_g, nowhere, lenience),
+        forced_accept=forced_accept(p_gv, q_gv, tokens_g, accept_g, nowhere, lenience),
         accept_uniforms=accept_g,
         draw_uniform=correct,
         position_keys=keys,
@@ -100,6 +100,6 @@ def _one_block(
         token = draw(p[i][emitted], own[i])
         token = jnp.where(i == verdict.num_accepted, verdict.next_token, token)
         if i < gamma:
-            token = jnp.where(i < verdict.num_accepted, guesses[i], token)
+            token = jnp.where(i < verdict.num_accepted, drafted[i], token)
         emitted += (token,)
     return jnp.stack(emitted), verdict.num_accepted

@@ -40,19 +40,19 @@ PEERS = {
     "t5x": Entry("T5X, temperature_sample", f"{HERE}.t5x:T5X", install=T5X),
     "transformers": Entry("transformers, generate", _TORCH, install=TORCH),
     "transformers_assisted": Entry(
-        "transformers, assisted, γ guesses",
+        "transformers, assisted, γ draft tokens",
         _TORCH,
-        {"guesses": "assistant"},
+        {"drafts": "assistant"},
         TORCH,
     ),
     "transformers_assisted_default": Entry(
-        "transformers, assisted, guesses as it chooses",
+        "transformers, assisted, γ as it chooses",
         _TORCH,
-        {"guesses": "assistant_default"},
+        {"drafts": "assistant_default"},
         TORCH,
     ),
     "transformers_lookup": Entry(
-        "transformers, prompt lookup", _TORCH, {"guesses": "lookup"}, TORCH
+        "transformers, prompt lookup", _TORCH, {"drafts": "lookup"}, TORCH
     ),
 }
 

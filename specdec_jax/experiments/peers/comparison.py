@@ -8,14 +8,14 @@ from pathlib import Path
 import jax
 
 from specdec_jax.errors import CheckpointError, PairError
+from specdec_jax.experiments.kinds import AbsentPeer, MeasuredPeer
 from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS, SPECULATIVE
 from specdec_jax.experiments.peers.protocol import PeerAbsent, Runner, Task
 from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
 from specdec_jax.experiments.peers.runners import Starter
 from specdec_jax.experiments.peers.shared_weights import write_huggingface
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.pair import Pair
-from specdec_jax.runtime.records import RecordFile
-from specdec_jax.typing import Any
 
 OURS = (BASELINE, SPECULATIVE)
 HUGGING_FACE = tuple(name for name in PEERS if name.startswith("transformers"))
@@ -27,7 +27,7 @@ def peers_of_pair(
     config: PeersConfig,
     pythons: Mapping[str, str],
     records: RecordFile | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[MeasuredPeer | AbsentPeer]:
     """Compares the peers on a pair's weights; see `compare_peers`.
 
     Args:

@@ -37,7 +37,7 @@ class Task:
       tokenizer: the SentencePiece model of both.
       huggingface: the folders of both in Hugging Face's format; the drafter's is None
         where it is no network.
-      gamma: guesses a block, of those that speculate.
+      gamma: draft tokens a block, of those that speculate.
       temperature: 0 is argmax. No top-k and no top-p.
       max_new_tokens: of a prompt, EOS included.
       threads: of each peer; None leaves it to the peer.
@@ -63,7 +63,7 @@ class Decoded:
       seconds: from the prompt as the peer's arrays to the finished output, encoding
         included.
       tokens: ids, EOS included.
-      target_calls: runs of the target's decoder.
+      target_calls: of the target's decoder.
     """
 
     seconds: float

@@ -16,11 +16,13 @@ import numpy as np
 
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
+from specdec_jax.experiments.kinds import AbsentPeer, MeasuredPeer
 from specdec_jax.experiments.peers.agreement import compare
 from specdec_jax.experiments.peers.catalogue import BASELINE, PEERS
 from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Runner
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.runtime.progress import progress_bar
-from specdec_jax.runtime.records import RecordFile, digest, environment
+from specdec_jax.runtime.records import digest, environment
 from specdec_jax.runtime.validation import check_kinds, check_list, check_seed
 from specdec_jax.typing import Any, self_checked
 
@@ -36,7 +38,7 @@ class PeersConfig:
 
     Attributes:
       peers: by name, of `catalogue.PEERS`. Our baseline runs with any of them.
-      gamma: guesses a block.
+      gamma: draft tokens a block.
       temperature: 0 is argmax, and only there tokens are compared.
       max_new_tokens: of every prompt.
       repeats: rounds that count.
@@ -116,7 +118,7 @@ def compare_peers(
     config: PeersConfig,
     start: Callable[[str], Runner],
     records: RecordFile | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[MeasuredPeer | AbsentPeer]:
     """Measures, and yields a record for each peer; one that is absent has one too.
 
     Args:
@@ -132,19 +134,18 @@ def compare_peers(
       PeerFailed: a peer broke down.
     """
     identity = _identity(about, inputs, config)
-    before = {}
-    for number, record in enumerate(records or (), 1):
-        records.require(number, record, identity)
-        if record["temperature"] == config.temperature:
-            before[record["peer"]] = record
+    kinds, before = (MeasuredPeer, AbsentPeer), {}
+    for record in () if records is None else records.of_run(kinds, identity):
+        if record.temperature == config.temperature:
+            before[record.peer] = record
     missing = [
-        name for name in config.peers if "absent" in before.get(name, {"absent": ""})
+        name for name in config.peers if not isinstance(before.get(name), MeasuredPeer)
     ]
     if not missing:
         return
 
     def finished(record):
-        if records is not None and record != before.get(record["peer"]):
+        if records is not None and record != before.get(record.peer):
             records.append(record)
         return record
 
@@ -188,38 +189,38 @@ def _measure(runs: dict[str, _Run], inputs, config: PeersConfig) -> None:
                     run.runner.warmed_up()
 
 
-def _record(identity, name: str, config: PeersConfig, runs) -> dict[str, Any]:
+def _record(identity, name: str, config: PeersConfig, runs) -> MeasuredPeer:
     run, baseline = runs[name], runs[BASELINE]
     speed, base = run.tokens_per_second, baseline.tokens_per_second
     decoded = [one for prompts in run.rounds for one in prompts]
     tokens = sum(len(one.tokens) for one in decoded)
     calls = sum(one.target_calls for one in decoded)
     greedy = config.temperature == 0
-    return {
+    return MeasuredPeer(
         **_head(identity, name, config),
-        "tokens_per_second": float(np.median(speed)),
-        "tokens_per_second_spread": _spread(speed),
-        "baseline_tokens_per_second": float(np.median(base)),
-        "over_baseline": float(np.median(speed / base)),
-        "over_baseline_spread": _spread(speed / base),
-        "tokens": tokens,
-        "target_calls": calls,
-        "tokens_per_target_call": tokens / calls,
-        "memory": run.runner.memory(),
-        "agreement": compare(baseline.outputs[0], run.outputs) if greedy else None,
-        "peer_versions": run.runner.about["versions"],
-        "peer_settings": run.runner.about["settings"],
+        tokens_per_second=float(np.median(speed)),
+        tokens_per_second_spread=_spread(speed),
+        baseline_tokens_per_second=float(np.median(base)),
+        over_baseline=float(np.median(speed / base)),
+        over_baseline_spread=_spread(speed / base),
+        tokens=tokens,
+        target_calls=calls,
+        tokens_per_target_call=tokens / calls,
+        memory=run.runner.memory(),
+        agreement=compare(baseline.outputs[0], run.outputs) if greedy else None,
+        peer_versions=run.runner.about["versions"],
+        peer_settings=run.runner.about["settings"],
         **environment(),
-    }
+    )
 
 
-def _absent(identity, name, config, error: PeerAbsent) -> dict[str, Any]:
-    return {
+def _absent(identity, name, config, error: PeerAbsent) -> AbsentPeer:
+    return AbsentPeer(
         **_head(identity, name, config),
-        "absent": str(error),
-        "install": error.install,
+        absent=str(error),
+        install=error.install,
         **environment(),
-    }
+    )
 
 
 def _head(identity, name: str, config: PeersConfig) -> dict[str, Any]:
@@ -227,15 +228,15 @@ def _head(identity, name: str, config: PeersConfig) -> dict[str, Any]:
 
 
 def _identity(about, inputs, config: PeersConfig) -> dict[str, Any]:
-    """What must be the same for records to belong into one file."""
+    """The identity fields of this run's records."""
     fields = dataclasses.asdict(config)
     for swept in ("peers", "temperature"):  # each record has its own
         del fields[swept]
     ids = [list(map(int, tokens)) for tokens in inputs]
     return {
         **about,
-        "sentences": len(inputs),
-        "sentences_sha256": digest(ids),
+        "inputs": len(inputs),
+        "inputs_sha256": digest(ids),
         "config": fields,
     }
 

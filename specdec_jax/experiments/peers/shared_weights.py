@@ -6,6 +6,7 @@ from pathlib import Path
 
 from specdec_jax.checkpoints import huggingface
 from specdec_jax.checkpoints.formats import find_tokenizer, open_checkpoint
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.loading import is_without_network
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
@@ -53,11 +54,13 @@ def write_huggingface(
     Raises:
       CheckpointError: Hugging Face has no place for a tensor.
     """
+    special_ids = Tokenizer(tokenizer).special_ids
     written = []
     for side, path in (("target", target), ("drafter", drafter)):
         if is_without_network(path):
             written.append(None)
             continue
-        huggingface.save(folder / side, *unpadded(path, tokenizer))
+        config, params = unpadded(path, tokenizer)
+        huggingface.save(folder / side, config, params, special_ids=special_ids)
         written.append(str(folder / side))
     return tuple(written)

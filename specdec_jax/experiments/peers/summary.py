@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
+from specdec_jax.experiments.kinds import AbsentPeer, MeasuredPeer
 from specdec_jax.experiments.peers.catalogue import PEERS, SPECULATIVE
 from specdec_jax.experiments.tables import NOTHING, Column, Table
 from specdec_jax.typing import Any
 
-Record = dict[str, Any]
+Record = MeasuredPeer | AbsentPeer
 COLUMNS = (
     Column("peer"),
     Column("tokens/s", format=".0f"),
@@ -24,9 +25,7 @@ def latest(records: Iterable[Record], temperature: float) -> dict[str, Record]:
     A peer that was absent at first and measured later counts as measured.
     """
     found = {
-        record["peer"]: record
-        for record in records
-        if record["temperature"] == temperature
+        record.peer: record for record in records if record.temperature == temperature
     }
     return {name: found[name] for name in PEERS if name in found}
 
@@ -36,14 +35,14 @@ def times_as_fast(record: Record, ours: Record | None) -> float | None:
 
     Both were measured beside our baseline, though not always in the same run.
     """
-    if ours is None or "absent" in ours or "absent" in record:
+    if ours is None or isinstance(ours, AbsentPeer) or isinstance(record, AbsentPeer):
         return None
-    return ours["over_baseline"] / record["over_baseline"]
+    return ours.over_baseline / record.over_baseline
 
 
-def memory_mb(record: Record) -> float | None:
+def memory_mb(record: MeasuredPeer) -> float | None:
     """The most that a peer held beside its libraries: weights, buffers, programs."""
-    memory = record["memory"]
+    memory = record.memory
     return None if memory is None else memory["peak_mb"] - memory["imports_mb"]
 
 
@@ -60,13 +59,13 @@ def agreement_text(agreement: dict[str, Any] | None) -> str:
 
 def line(record: Record) -> str:
     """What is said when a peer is done, or was not found."""
-    title = PEERS[record["peer"]].title
-    if "absent" in record:
-        return f"{title}: absent: {record['absent']}{_how(record)}"
-    same = agreement_text(record["agreement"])
+    title = PEERS[record.peer].title
+    if isinstance(record, AbsentPeer):
+        return f"{title}: absent: {record.absent}{_how(record)}"
+    same = agreement_text(record.agreement)
     return (
-        f"{title}: {record['tokens_per_second']:.0f} tokens/s, "
-        f"{record['over_baseline']:.2f} of our baseline's, same tokens: {same}"
+        f"{title}: {record.tokens_per_second:.0f} tokens/s, "
+        f"{record.over_baseline:.2f} of our baseline's, same tokens: {same}"
     )
 
 
@@ -76,18 +75,21 @@ def summary(records: Iterable[Record], temperature: float) -> Table:
     ours, rows, notes = shown.get(SPECULATIVE), [], []
     for name, record in shown.items():
         title = PEERS[name].title
-        if "absent" in record:
+        if isinstance(record, AbsentPeer):
             rows.append((title, "absent", *[None] * (len(COLUMNS) - 2)))
             notes.append(line(record))
             continue
-        agreement = record["agreement"]
+        agreement = record.agreement
         if agreement is not None and agreement["differences"]:
             same = agreement_text(agreement)
             notes.append(f"{title}: not the baseline's tokens: {same}")
         rows.append(
             (
-                *(title, record["tokens_per_second"], record["over_baseline"]),
-                *(times_as_fast(record, ours), record["target_calls"]),
+                title,
+                record.tokens_per_second,
+                record.over_baseline,
+                times_as_fast(record, ours),
+                record.target_calls,
                 memory_mb(record),
                 agreement and f"{agreement['equal']}/{agreement['prompts']}",
             )
@@ -96,5 +98,5 @@ def summary(records: Iterable[Record], temperature: float) -> Table:
     return Table(title, COLUMNS, rows, notes)
 
 
-def _how(record: Record) -> str:
-    return f": {record['install']}" if record["install"] else ""
+def _how(record: AbsentPeer) -> str:
+    return f": {record.install}" if record.install else ""

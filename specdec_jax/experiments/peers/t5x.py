@@ -16,12 +16,12 @@ from t5x import decoding
 from t5x.examples.t5 import network
 
 from specdec_jax.data import batching
-from specdec_jax.data.tokenizer import EOS_ID
+from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.experiments.peers.catalogue import versions
 from specdec_jax.experiments.peers.protocol import Decoded, PeerAbsent, Task
 from specdec_jax.experiments.peers.shared_weights import unpadded
 from specdec_jax.experiments.peers.threads import available_cores
-from specdec_jax.generation import LENGTH_BUCKET
+from specdec_jax.models import inputs
 from specdec_jax.models.t5 import T5Config
 
 BUCKETS, DISTANCE = 32, 128  # of relative positions; T5X has no other
@@ -37,18 +37,21 @@ class T5X:
           PeerAbsent: the target is a T5 that T5X's `examples/t5` does not have.
         """
         config, params = unpadded(task.target, task.tokenizer)
+        self._ids = Tokenizer(task.tokenizer).special_ids
         self._params = jax.device_put(params)
         self._program = jax.jit(
-            functools.partial(_decode, _network(config), task.max_new_tokens)
+            functools.partial(
+                _decode, _network(config), self._ids.eos_id, task.max_new_tokens
+            )
         )
         self._temperature = jnp.float32(task.temperature)
         self.versions = versions("t5x", "jax", "jaxlib", "flax")
         self.settings = {"topk": 0, "topp": 0.0, "threads": available_cores()}
 
     def decode(self, tokens: Sequence[int], seed: int) -> Decoded:
-        width = batching.bucketed(len(tokens), LENGTH_BUCKET)
+        width = batching.bucketed(len(tokens), inputs.BUCKET)
         given = (
-            jnp.asarray(batching.pad([tokens], width)),
+            jnp.asarray(batching.pad([tokens], width, self._ids.pad_id)),
             jax.random.PRNGKey(seed),  # T5X splits keys of the old kind
             self._temperature,
         )
@@ -57,7 +60,8 @@ class T5X:
         output = jax.block_until_ready(self._program(self._params, *given))
         seconds = time.perf_counter() - start
         ids = np.asarray(output).tolist()
-        length = ids.index(EOS_ID) + 1 if EOS_ID in ids else len(ids)
+        eos_id = self._ids.eos_id
+        length = ids.index(eos_id) + 1 if eos_id in ids else len(ids)
         # temperature_sample runs the target once a token, and ends at EOS.
         return Decoded(seconds, ids[:length], length)
 
@@ -77,7 +81,7 @@ def _network(config: T5Config) -> network.Transformer:
     return network.Transformer(network.T5Config(**sizes))
 
 
-def _decode(model, max_new_tokens, params, encoder_tokens, key, temperature):
+def _decode(model, eos_id, max_new_tokens, params, encoder_tokens, key, temperature):
     """Encodes, then samples: ids [M]."""
     variables = {"params": params}
     encoded = model.apply(
@@ -113,7 +117,7 @@ def _decode(model, max_new_tokens, params, encoder_tokens, key, temperature):
         decoder_tokens,
         cache,
         tokens_to_logits,
-        EOS_ID,
+        eos_id,
         decode_rng=key,
         temperature=temperature,
         topk=0,

@@ -12,13 +12,13 @@ from specdec_jax.experiments.figures import (
     plot,
     styled,
 )
-from specdec_jax.typing import Any
+from specdec_jax.experiments.kinds import Benchmark, Sweep
 
 SOLID, DASHED = "-", (0, (4, 2))
 
 
 @styled
-def tokens_figure(records: Iterable[dict[str, Any]]) -> Figure:
+def tokens_figure(records: Iterable[Sweep]) -> Figure:
     """Tokens per target call against gamma, a colour and a marker a temperature.
 
     Args:
@@ -29,14 +29,14 @@ def tokens_figure(records: Iterable[dict[str, Any]]) -> Figure:
         figure,
         axes,
         records,
-        ("tokens_per_target_run", "predicted_tokens_per_target_run"),
+        ("tokens_per_target_call", "predicted_tokens_per_target_call"),
         spread=None,
     )
     return figure
 
 
 @styled
-def speed_figure(records: Iterable[dict[str, Any]]) -> Figure:
+def speed_figure(records: Iterable[Benchmark]) -> Figure:
     """Speedup against gamma, with its range over the rounds, beside the prediction.
 
     Args:
@@ -45,8 +45,8 @@ def speed_figure(records: Iterable[dict[str, Any]]) -> Figure:
     figure, axes = plot(
         "γ, draft tokens per target call", "speedup over autoregressive decoding"
     )
-    keys = "speedup", "predicted_speedup"
-    _measured_and_predicted(figure, axes, records, keys, "speedup_spread")
+    fields = "speedup", "predicted_speedup"
+    _measured_and_predicted(figure, axes, records, fields, "speedup_spread")
     axes.axhline(1.0, color="black", linewidth=0.8)
     return figure
 
@@ -54,23 +54,27 @@ def speed_figure(records: Iterable[dict[str, Any]]) -> Figure:
 def _measured_and_predicted(
     figure: Figure,
     axes: Axes,
-    records: Iterable[dict[str, Any]],
-    keys: tuple[str, str],
+    records: Iterable[Sweep | Benchmark],
+    fields: tuple[str, str],
     spread: str | None,
 ) -> None:
     by_temperature: dict[float, list] = {}
-    for record in sorted(records, key=lambda record: record["gamma"]):
-        by_temperature.setdefault(record["temperature"], []).append(record)
+    for record in sorted(records, key=lambda record: record.gamma):
+        by_temperature.setdefault(record.temperature, []).append(record)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     handles = []
     for i, temperature in enumerate(sorted(by_temperature)):
         found, series = by_temperature[temperature], SERIES[i % len(SERIES)]
-        gammas = [record["gamma"] for record in found]
-        measured, predicted = ([record[key] for record in found] for key in keys)
+        gammas = [record.gamma for record in found]
+        measured, predicted = (
+            [getattr(record, field) for record in found] for field in fields
+        )
         axes.plot(gammas, measured, linestyle=SOLID, **series)
         axes.plot(gammas, predicted, linestyle=DASHED, color=series["color"])
         if spread:
-            _draw_range(axes, gammas, [r[spread] for r in found], series["color"])
+            _draw_range(
+                axes, gammas, [getattr(r, spread) for r in found], series["color"]
+            )
         label = f"temperature {temperature:g}"
         handles.append(Line2D([], [], linestyle=SOLID, label=label, **series))
     measured = "measured, range over rounds" if spread else "measured"

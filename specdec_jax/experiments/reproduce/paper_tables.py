@@ -1,21 +1,17 @@
-"""Tables 1, 2 and 4 of the paper, and the oracle's bound: its numbers beside ours.
+"""Tables 1, 2 and 4 of the paper: its numbers beside ours.
 
 Computed columns come from `sampling.theory`, measured ones from records. Where there is
 no record there is a dash, and below the table the command that would make one.
 """
 
-from specdec_jax.experiments import paper
-from specdec_jax.experiments.record_set import (
-    COMMANDS,
-    MODEL,
-    Evidence,
-    Found,
-)
+from specdec_jax.experiments import commands, paper
+from specdec_jax.experiments.kinds import Benchmark, Roofline
+from specdec_jax.experiments.record_set import MODEL, RecordSet, distinct
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from specdec_jax.sampling import theory
 
 MAX_GAMMA = 64  # of a search for the best
-LINE_KEYS = (
+ROW_KEYS = (
     Column("task"),
     Column("M_q"),
     Column("T", format="g"),
@@ -24,13 +20,16 @@ LINE_KEYS = (
 DEMO_KEYS = (Column("pair"), Column("T", format="g"), Column("γ", format="d"))
 
 
-def table_1(evidence: Evidence) -> list[Table]:
-    """Operations and speed for some alpha and gamma, c = c_hat = 0."""
+def table_1(records: RecordSet) -> list[Table]:
+    """Operations and speedup for some alpha and gamma, c = c_hat = 0."""
     rows = [
         (
-            *(alpha, gamma),
-            *(operations, theory.operations(alpha, gamma, 0.0)),
-            *(speed, theory.speedup(alpha, gamma, 0.0)),
+            alpha,
+            gamma,
+            operations,
+            theory.operations(alpha, gamma, 0.0),
+            speed,
+            theory.speedup(alpha, gamma, 0.0),
         )
         for alpha, gamma, operations, speed in paper.TABLE_1
     ]
@@ -39,68 +38,79 @@ def table_1(evidence: Evidence) -> list[Table]:
         Column("γ", format="d"),
         Column("operations", Kind.PAPER),
         Column("operations", Kind.COMPUTED),
-        Column("speed", Kind.PAPER),
-        Column("speed", Kind.COMPUTED),
+        Column("speedup", Kind.PAPER),
+        Column("speedup", Kind.COMPUTED),
     )
     return [
-        Table("Table 1: operations and speed where guesses are free", columns, rows)
+        Table("Table 1: operations and speedup where drafting is free", columns, rows)
     ]
 
 
-def table_2(evidence: Evidence) -> list[Table]:
-    """Speedups of the paper's twelve lines, and of the pairs measured here."""
+def table_2(records: RecordSet) -> list[Table]:
+    """Speedups of the paper's twelve rows, and of the pairs measured here."""
     rows, measured = [], []
-    for line in paper.LINES:
-        roofline, ours = of_line(evidence, line)
+    for row in paper.ROWS:
+        roofline, ours = of_row(records, row)
         measured += [ours] if ours else []
         rows.append(
             (
-                *(line.task, line.drafter, line.temperature, line.gamma),
-                *(line.alpha, ours and ours["alpha"]),
-                line.measured,
-                theory.speedup(line.alpha, line.gamma, line.c),
-                roofline and roofline["predicted_speedup"],
-                ours and ours["speedup"],
+                row.task,
+                row.drafter,
+                row.temperature,
+                row.gamma,
+                row.alpha,
+                ours and ours.alpha,
+                row.measured,
+                theory.speedup(row.alpha, row.gamma, row.c),
+                roofline and roofline.predicted_speedup,
+                ours and ours.speedup,
             )
         )
     columns = (
-        *LINE_KEYS,
+        *ROW_KEYS,
         Column("α", Kind.PAPER),
         Column("α", Kind.MEASURED),
-        Column("speed", Kind.PAPER, ".1f"),
-        Column("speed", Kind.COMPUTED),
-        Column("speed", Kind.ROOFLINE),
-        Column("speed", Kind.MEASURED),
+        Column("speedup", Kind.PAPER, ".1f"),
+        Column("speedup", Kind.COMPUTED),
+        Column("speedup", Kind.ROOFLINE),
+        Column("speedup", Kind.MEASURED),
     )
     title = "Table 2: T5-XXL (11B), batch 1; the paper: one TPU v4, against T5X"
-    lines = Table(title, columns, rows, sources=_line_sources(evidence, measured))
-    return [lines, _demo_speeds(evidence)]
+    lines = Table(title, columns, rows, sources=_row_sources(records, measured))
+    return [lines, _demo_speeds(records)]
 
 
-def table_4(evidence: Evidence) -> list[Table]:
+def table_4(records: RecordSet) -> list[Table]:
     """What goes into the twelve predictions, and how they turn out."""
     rows, measured = [], []
-    for line in paper.LINES:
-        roofline, ours = of_line(evidence, line)
+    for row in paper.ROWS:
+        roofline, ours = of_row(records, row)
         measured += [ours] if ours else []
-        best = theory.best_gamma(line.alpha, line.c, MAX_GAMMA)
+        best = theory.best_gamma(row.alpha, row.c, MAX_GAMMA)
         rows.append(
             (
-                *(line.task, line.drafter, line.temperature, line.gamma),
-                *(line.alpha, line.c, roofline and roofline["c"], ours and ours["c"]),
-                *(roofline and roofline["v"], ours and ours["verify_cost"]),
-                line.expected,
-                theory.speedup(line.alpha, line.gamma, line.c),
-                ours and ours["predicted_speedup"],
-                ours and ours.get("beta_predicted_speedup"),
-                line.measured,
-                ours and ours["speedup"],
+                row.task,
+                row.drafter,
+                row.temperature,
+                row.gamma,
+                row.alpha,
+                row.c,
+                roofline and roofline.c,
+                ours and ours.c,
+                roofline and roofline.v,
+                ours and ours.v,
+                row.expected,
+                theory.speedup(row.alpha, row.gamma, row.c),
+                ours and ours.predicted_speedup,
+                ours and ours.beta_predicted_speedup,
+                row.measured,
+                ours and ours.speedup,
                 best,
-                theory.speedup(line.alpha, best, line.c),
+                theory.speedup(row.alpha, best, row.c),
             )
         )
     columns = (
-        *LINE_KEYS,
+        *ROW_KEYS,
         Column("α", Kind.PAPER),
         *(Column("c", kind) for kind in (Kind.PAPER, Kind.ROOFLINE, Kind.MEASURED)),
         *(Column("v", kind) for kind in (Kind.ROOFLINE, Kind.MEASURED)),
@@ -113,193 +123,161 @@ def table_4(evidence: Evidence) -> list[Table]:
         Column("Exp there", Kind.COMPUTED),
     )
     notes = (
-        "c: a draft run over a target run. v: a target run over γ + 1 tokens over one "
-        "over a single token; the paper takes it as 1.",
+        "c: a draft call over a target call. v: a target call of γ + 1 tokens over one "
+        "of a single token; the paper takes it as 1.",
         "Exp is Theorem 3.8; the paper prints it with one decimal, off by up to 0.1 "
         "from its own α and c.",
         "Exp, by β: from β at each token of the baseline's outputs in place of α.",
     )
-    sources = _line_sources(evidence, measured)
-    title = "Table 4: predicted (Exp) and measured (Emp) speed"
-    return [Table(title, columns, rows, notes, sources), *_rooflines(evidence)]
+    sources = _row_sources(records, measured)
+    title = "Table 4: predicted (Exp) and measured (Emp) speedup"
+    return [Table(title, columns, rows, notes, sources), *_rooflines(records)]
 
 
-def oracle(evidence: Evidence) -> list[Table]:
-    """What the best fixed gamma leaves to one that knows the first bad guess."""
-    rows = [
-        ("as they stand", alpha, c, *_oracle(alpha, c))
-        for c in paper.FIGURE_3_COSTS
-        for alpha in (0.5, 0.6, 0.7, 0.8, 0.9)
-    ]
-    measured = {}
-    for found in benchmarks(evidence):
-        key = tuple(found.get(name, "") for name in ("pair", "temperature", *MODEL))
-        measured[key] = max(
-            found, measured.get(key, found), key=lambda one: one["speedup"]
-        )
-    measured = list(measured.values())
-    for found in measured:
-        name = f"{found['pair']}, T {found['temperature']:g}"
-        rows.append(
-            (name, found["alpha"], found["c"], *_oracle(found["alpha"], found["c"]))
-        )
-    columns = (
-        Column("α and c of"),
-        Column("α", format=".2f"),
-        Column("c", format=".2f"),
-        Column("best γ", Kind.COMPUTED, "d"),
-        Column("speed", Kind.COMPUTED),
-        Column("oracle's tokens a run", Kind.COMPUTED),
-        Column("oracle's speed", Kind.COMPUTED),
-        Column("gain", Kind.COMPUTED, ".0%"),
-    )
-    title = "Section 3.5: the bound of an oracle that stops each block in time"
-    notes = (
-        "v = 1, so that more guesses cost nothing but c, and where c is 0 there is no "
-        "best γ. Lines of a pair: the α and c that were measured with the γ of its "
-        "best speed, in the same formulas.",
-    )
-    return [
-        Table(
-            title,
-            columns,
-            rows,
-            notes,
-            Source.from_records(measured, COMMANDS["benchmark"]),
-        )
-    ]
+def of_row(
+    records: RecordSet, row: paper.Row
+) -> tuple[Roofline | None, Benchmark | None]:
+    """A roofline of the paper's hardware, and a benchmark, of one of the paper's rows.
 
-
-def of_line(evidence: Evidence, line: paper.Line) -> tuple[Found | None, Found | None]:
-    """A roofline of the paper's hardware, and a benchmark, of one of the paper's lines.
-
-    A benchmark is a line's if its file is named for the line's run file.
+    A benchmark is a row's if its file is named for the row's run file.
     """
-    rooflines = evidence.of("roofline", run=line.run, topology="v4", chips=1)
+    rooflines = records.of(Roofline, run=row.run, topology="v4", chips=1)
     benchmarks = [
-        found
-        for found in evidence.of(
-            "benchmark", temperature=line.temperature, gamma=line.gamma
+        one
+        for one in records.of(
+            Benchmark,
+            temperature=row.temperature,
+            gamma=row.gamma,
+            lenience=1.0,
         )
-        if found.path.stem == line.run
+        if one.path.stem == row.run
     ]
     return next(iter(rooflines), None), next(iter(benchmarks), None)
 
 
-def benchmarks(evidence: Evidence) -> list[Found]:
+def benchmarks(records: RecordSet) -> list[Benchmark]:
     """One record for each pair, of its weights, temperature and gamma."""
-    return evidence.distinct("benchmark", "pair", "temperature", "gamma", *MODEL)
+    lossless = records.of(Benchmark, lenience=1.0)
+    return distinct(lossless, "pair", "temperature", "gamma", *MODEL)
 
 
-def _oracle(alpha: float, c: float) -> tuple:
-    best = theory.best_gamma(alpha, c, MAX_GAMMA)
-    speed, bound = theory.speedup(alpha, best, c), theory.oracle_speedup(alpha, c)
-    return best, speed, theory.oracle_tokens(alpha), bound, bound / speed - 1
-
-
-def _line_sources(evidence: Evidence, measured: list[Found]) -> list[Source]:
-    """Of the twelve lines: what there is, and how to get what there is not."""
+def _row_sources(records: RecordSet, measured: list[Benchmark]) -> list[Source]:
+    """Of the twelve rows: what there is, and how to get what there is not."""
     rooflines = [
         found
-        for line in paper.LINES
-        for found in evidence.of("roofline", run=line.run, topology="v4", chips=1)
+        for row in paper.ROWS
+        for found in records.of(Roofline, run=row.run, topology="v4", chips=1)
     ]
     sources = _roofline_sources("Roofline, one TPU v4", rooflines)
-    sources += Source.from_records(measured, COMMANDS["line"]) if measured else []
-    missing = [line.run for line in paper.LINES if not of_line(evidence, line)[0]]
+    sources += Source.from_records(measured, commands.PAPER_ROW) if measured else []
+    missing = [row.run for row in paper.ROWS if not of_row(records, row)[0]]
     if missing:
         text = f"No roofline record of {_listed(missing)}"
-        sources.append(Source(text, COMMANDS["roofline"]))
-    missing = [line.run for line in paper.LINES if not of_line(evidence, line)[1]]
+        sources.append(Source(text, commands.ROOFLINE))
+    missing = [row.run for row in paper.ROWS if not of_row(records, row)[1]]
     if missing:
         text = (
             f"No measurement of {_listed(missing)} (it needs an accelerator, and "
             "checkpoints fine-tuned on the task, which the authors did not publish)"
         )
-        sources.append(Source(text, COMMANDS["line"]))
+        sources.append(Source(text, commands.PAPER_ROW))
     return sources
 
 
 def _listed(runs: list[str]) -> str:
-    return "any line" if len(runs) == len(paper.LINES) else ", ".join(runs)
+    return "any row" if len(runs) == len(paper.ROWS) else ", ".join(runs)
 
 
-def _demo_speeds(evidence: Evidence) -> Table:
-    found = benchmarks(evidence)
+def _demo_speeds(records: RecordSet) -> Table:
+    found = benchmarks(records)
     rows = [
         (
-            *(one["pair"], one["temperature"], one["gamma"], one["alpha"]),
-            *(one["c"], one["verify_cost"]),
-            theory.speedup(one["alpha"], one["gamma"], one["c"]),
-            one["predicted_speedup"],
-            one.get("beta_predicted_speedup"),
-            one["speedup"],
-            one.get("speedup_spread"),
-            one["speedup"]
-            / one.get("beta_predicted_speedup", one["predicted_speedup"]),
-            one.get("best_gamma"),
+            one.pair,
+            one.temperature,
+            one.gamma,
+            one.inputs,
+            one.drafted_per_target_call,
+            one.alpha,
+            one.c,
+            one.v,
+            theory.speedup(one.alpha, one.gamma, one.c),
+            one.predicted_speedup,
+            one.beta_predicted_speedup,
+            one.speedup,
+            one.speedup_spread,
+            one.speedup / (one.beta_predicted_speedup or one.predicted_speedup),
+            one.best_gamma,
         )
         for one in found
     ]
     columns = (
         *DEMO_KEYS,
+        Column("inputs", format="d"),
+        Column("drafted per target call", Kind.MEASURED),
         *(Column(name, Kind.MEASURED) for name in ("α", "c", "v")),
         Column("Theorem 3.8, v = 1", Kind.PREDICTED),
-        Column("speed", Kind.PREDICTED),
-        Column("speed, by β", Kind.PREDICTED),
-        Column("speed", Kind.MEASURED),
+        Column("speedup", Kind.PREDICTED),
+        Column("speedup, by β", Kind.PREDICTED),
+        Column("speedup", Kind.MEASURED),
         Column("rounds", Kind.MEASURED),
         Column("measured / by β"),
         Column("best γ, by β", Kind.PREDICTED, "d"),
     )
     notes = (
+        "α is of the draft tokens that were tested: a drafter that seldom drafts (see "
+        "the column before it) may have a high α and gain little.",
         "Theorem 3.8 has v = 1 and outputs without end; the prediction beside it "
         "counts v, the outputs' lengths and what is paid once (encoding) too.",
         "By β: with β at each token of the baseline's outputs in place of α; and the "
         "best γ by the same, up to the largest that was measured.",
-        "Rounds: the speed of the slowest and of the fastest round over all texts.",
+        "Rounds: the speedup of the slowest and of the fastest round over all inputs.",
         "Both sides are this project's: the baseline is cached and jitted too.",
     )
     title = "The same of the pairs measured here"
     return Table(
-        title, columns, rows, notes, Source.from_records(found, COMMANDS["benchmark"])
+        title, columns, rows, notes, Source.from_records(found, commands.BENCHMARK)
     )
 
 
-def _rooflines(evidence: Evidence) -> list[Table]:
-    found = evidence.distinct("roofline", "run", "topology", "chips")
+def _rooflines(records: RecordSet) -> list[Table]:
+    found = distinct(records.of(Roofline), "run", "topology", "chips")
     if not found:
         return []
-    paper_speed = {line.run: line.measured for line in paper.LINES}
+    paper_speed = {row.run: row.measured for row in paper.ROWS}
     rows = [
         (
-            *(one["run"], f"{one['topology']} × {one['chips']}", one["c"], one["v"]),
-            *(one["predicted_speedup"], paper_speed.get(one["run"])),
+            one.run,
+            f"{one.topology} × {one.chips}",
+            one.c,
+            one.v,
+            one.predicted_speedup,
+            paper_speed.get(one.run),
         )
         for one in found
     ]
     columns = (
-        *(Column("run"), Column("TPU")),
-        *(Column(name, Kind.ROOFLINE) for name in ("c", "v", "speed")),
-        Column("speed", Kind.PAPER, ".1f"),
+        Column("run"),
+        Column("TPU"),
+        *(Column(name, Kind.ROOFLINE) for name in ("c", "v", "speedup")),
+        Column("speedup", Kind.PAPER, ".1f"),
     )
     notes = (
-        "With the target cut over several chips its runs are shorter and the drafter's "
-        "are not, since each chip runs all of it: c grows.",
+        "With the target sharded over several chips its calls are shorter and the "
+        "drafter's are not, since it is replicated: c grows.",
     )
     sources = _roofline_sources("Roofline", found)
     return [Table("All rooflines", columns, rows, notes, sources)]
 
 
-def _roofline_sources(text: str, found: list[Found]) -> list[Source]:
+def _roofline_sources(text: str, found: list[Roofline]) -> list[Source]:
     """One for each file of rooflines, with the command for its run and its TPU."""
     first = {one.path: one for one in reversed(found)}
     sources = []
     for path, one in reversed(first.items()):
-        command = COMMANDS["roofline"].replace("RUN", one["run"])
-        where = f"{one['topology']}_{one['chips']}"
+        command = commands.ROOFLINE.replace("RUN", one.run)
+        where = f"{one.topology}_{one.chips}"
         command = command.replace("records/v4_1", f"records/{where}")
-        command = command.replace("--topology=v4", f"--topology={one['topology']}")
-        command = command.replace("--chips=1", f"--chips={one['chips']}")
-        sources.append(Source(text, one.made_by(command), path))
+        command = command.replace("--topology=v4", f"--topology={one.topology}")
+        command = command.replace("--chips=1", f"--chips={one.chips}")
+        sources.append(Source(text, one.command or command, path))
     return sources

@@ -5,32 +5,33 @@ import json
 import string
 from collections.abc import Sequence
 
+from specdec_jax.experiments.kinds import Trace
 from specdec_jax.loading import ASSETS
 from specdec_jax.typing import Any
 
 TEMPLATE = ASSETS / "trace_page.html"
 
 
-def trace_page(trace: dict[str, Any]) -> str:
+def trace_page(trace: Trace) -> str:
     """The page; it needs nothing besides itself, and no network.
 
     Args:
-      trace: a record of `explain.explain`.
+      trace: of `explain`.
     """
-    lines = trace["lines"]
+    lines = trace.lines
     tokens = [token for line in lines for token in line["tokens"]]
     calls = f"{len(lines)} target call{'s' * (len(lines) != 1)}"
     about = (
-        f"“{trace['text']}” became “{trace['output']}”: {trace['tokens']} tokens in "
-        f"{calls} ({trace['pair']}, γ = {trace['gamma']}, "
-        f"temperature {trace['temperature']:g}, seed {trace['seed']})."
+        f"“{trace.text}” became “{trace.output}”: {trace.tokens} tokens in "
+        f"{calls} ({trace.pair}, γ = {trace.gamma}, "
+        f"temperature {trace.temperature:g}, seed {trace.seed})."
     )
     return string.Template(TEMPLATE.read_text("utf-8")).substitute(
         about=html.escape(about), lines=_lines(lines), trace=_embedded(tokens)
     )
 
 
-def trace_frame(trace: dict[str, Any], height: int = 560) -> str:
+def trace_frame(trace: Trace, height: int = 560) -> str:
     """The page as an element of another page, such as a notebook.
 
     Args:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specdec_jax.experiments.record_set import Evidence, Found
+from specdec_jax.experiments.kinds import Benchmark, Trace
+from specdec_jax.experiments.record_set import RecordSet
 
 
 class Part(enum.Enum):
@@ -81,34 +82,40 @@ def length(spans: Sequence[Span]) -> float:
     return spans[-1].start + spans[-1].width
 
 
-def measured_gammas(evidence: Evidence, pair: str, wanted: Sequence[int]) -> list[int]:
+def measured_gammas(records: RecordSet, pair: str, wanted: Sequence[int]) -> list[int]:
     """The gammas nearest to those wanted of which there are costs at temperature 0."""
-    records = evidence.of("benchmark", pair=pair, temperature=0.0)
-    gammas = sorted({one["gamma"] for one in records}, reverse=True)
+    found = records.of(Benchmark, pair=pair, temperature=0.0, lenience=1.0)
+    gammas = sorted({one.gamma for one in found}, reverse=True)
     if not gammas:
         return []
     nearest = [min(gammas, key=lambda g: abs(g - gamma)) for gamma in wanted]
     return list(dict.fromkeys(nearest))
 
 
-def costs_of(evidence: Evidence, trace: Found) -> Found | None:
+def costs_of(records: RecordSet, trace: Trace) -> Benchmark | None:
     """The benchmark record that a trace's steps take their times from, if any."""
-    keys = {key: trace[key] for key in ("pair", "gamma", "temperature")}
-    return next(iter(evidence.of("benchmark", **keys)), None)
+    found = records.of(
+        Benchmark,
+        pair=trace.pair,
+        gamma=trace.gamma,
+        temperature=trace.temperature,
+        lenience=1.0,
+    )
+    return next(iter(found), None)
 
 
-def trace_timeline(trace: Found, costs: Found) -> list[Span]:
+def trace_timeline(trace: Trace, costs: Benchmark) -> list[Span]:
     """When the models ran in a trace, by the costs of a benchmark record."""
-    gammas = [line["gamma"] for line in trace["lines"]]
-    return timeline(gammas, costs["c"], costs["verify_cost"], once(costs))
+    gammas = [line["gamma"] for line in trace.lines]
+    return timeline(gammas, costs.c, costs.v, once(costs))
 
 
-def once(costs: Found) -> tuple[float, float]:
+def once(costs: Benchmark) -> tuple[float, float]:
     """What a decode pays once, in target steps: the baseline, and both models.
 
     Nothing, if the record does not tell.
     """
-    return tuple(costs.get("fixed_costs", (0.0, 0.0)))
+    return tuple(costs.fixed_costs or (0.0, 0.0))
 
 
 def _in_a_row(parts: Sequence[tuple[Part, float]]) -> list[Span]:

@@ -11,7 +11,7 @@ from specdec_jax.experiments.figures import (
     Figure,
     styled,
 )
-from specdec_jax.experiments.record_set import Found
+from specdec_jax.experiments.kinds import Benchmark, Trace
 from specdec_jax.experiments.trace import timeline
 from specdec_jax.experiments.trace.timeline import Part, Span
 from specdec_jax.typing import Any
@@ -76,13 +76,13 @@ def placed(lines: Sequence[dict[str, Any]]) -> list[Placed]:
 
 
 @styled
-def figure_1(trace: Found | dict[str, Any]) -> Figure:
+def figure_1(trace: Trace) -> Figure:
     """A line for each target call: accepted, rejected, the target's own.
 
     Args:
-      trace: a record of `explain.explain`.
+      trace: of `explain`.
     """
-    lines = trace["lines"]
+    lines = trace.lines
     places = placed(lines)
     column = MARGIN
     for fate, text in LEGEND:
@@ -103,7 +103,7 @@ def figure_1(trace: Found | dict[str, Any]) -> Figure:
 
 
 @styled
-def figure_5(traces: Sequence[Found], costs: Sequence[Found]) -> Figure:
+def figure_5(traces: Sequence[Trace], costs: Sequence[Benchmark]) -> Figure:
     """Which model runs when: a row for each gamma, and the baseline's.
 
     Args:
@@ -111,11 +111,11 @@ def figure_5(traces: Sequence[Found], costs: Sequence[Found]) -> Figure:
       costs: the benchmark record of each.
     """
     rows = {
-        f"γ = {trace['gamma']}": timeline.trace_timeline(trace, cost)
+        f"γ = {trace.gamma}": timeline.trace_timeline(trace, cost)
         for trace, cost in zip(traces, costs, strict=True)
     }
     once, _ = timeline.once(costs[0])
-    rows["autoregressive"] = timeline.baseline_timeline(traces[0]["tokens"], once)
+    rows["autoregressive"] = timeline.baseline_timeline(traces[0].tokens, once)
     return timelines(rows)
 
 

@@ -3,7 +3,6 @@
 The compiler is libtpu's; no TPU is needed.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,9 @@ import pytest
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import report as ahead_report
-from specdec_jax.experiments.record_set import Evidence
+from specdec_jax.experiments.kinds import CompiledProgram, Roofline, StepFloor, Walltime
+from specdec_jax.experiments.record_file import RecordFile
+from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.trace.timeline import length
 from specdec_jax.partitioning import topology
 
@@ -34,8 +35,7 @@ def compile_ahead(folder, *flags, gin_file=GIN):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    lines = (folder / "ahead.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines], done.stdout
+    return list(RecordFile(folder / "ahead.jsonl")), done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -66,52 +66,53 @@ def four_chips(tmp_path_factory):
 
 
 def program(records, name):
-    (found,) = [r for r in records if r.get("program") == name]
-    assert found["of"] == "compiler"
+    programs = [one for one in records if isinstance(one, CompiledProgram)]
+    (found,) = [one for one in programs if one.program == name]
     return found
 
 
 def test_the_loop_updates_caches_in_place_and_lays_no_weight_out_anew(one_chip):
     loop = program(one_chip, "loop")
-    assert loop["large_copies"] == 0
-    assert loop["temporaries"] < loop["arguments"] / 4
-    assert loop["collectives"] == {}
-    assert 0 < loop["resident_over_chip"] < 0.01 and loop["largest_batch"] > 32
+    assert loop.large_copies == 0
+    assert loop.temporaries < loop.arguments / 4
+    assert loop.collectives == {}
+    assert 0 < loop.resident_over_chip < 0.01 and loop.largest_batch > 32
 
 
 def test_a_target_run_reads_weights_and_caches_once(four_chips):
     """But for the embedding: a step needs rows of it, and one so small is fetched."""
     records, _, _ = four_chips
     for name, width in (("verify step", 512), ("draft step", 256)):
-        (step,) = [r for r in records if r.get("step") == name]
-        needed = step["weight_bytes"] + step["cache_bytes"]
+        steps = [one for one in records if isinstance(one, StepFloor)]
+        (step,) = [one for one in steps if one.step == name]
+        needed = step.weight_bytes + step.cache_bytes
         found = program(records, name)
-        assert found["bytes_read_over_needed"] == found["bytes_read"] / needed
+        assert found.bytes_read_over_needed == found.bytes_read / needed
         embedding = 2 * 2048 * width
-        assert 0.9 * needed < found["bytes_read"] <= 1.1 * (needed + embedding)
+        assert 0.9 * needed < found.bytes_read <= 1.1 * (needed + embedding)
 
 
 def test_a_cut_target_run_has_the_collectives_of_its_layout_and_no_more(four_chips):
     """Summed after each product by rows, gathered after the logits."""
     records, _, _ = four_chips
     verify = program(records, "verify step")
-    moved = {kind: move["count"] for kind, move in verify["collectives"].items()}
+    moved = {kind: move["count"] for kind, move in verify.collectives.items()}
     assert moved == {"all-reduce": 3 * LAYERS, "all-gather": 1}
-    assert verify["large_copies"] == 0
-    assert program(records, "draft step")["collectives"] == {}
+    assert verify.large_copies == 0
+    assert program(records, "draft step").collectives == {}
 
 
 def test_the_report_tells_facts_from_models_and_has_all_of_table_2(four_chips):
     records, printed, folder = four_chips
-    lines = {r["run"]: r for r in records if r["what"] == "table 2"}
+    rows = {one.run: one for one in records if isinstance(one, Roofline)}
     # The report of all tables takes them for what they are.
-    found = Evidence.read([folder]).of("roofline", topology="v5e", chips=4)
-    assert {one["run"] for one in found} == set(lines)
-    assert len(lines) == 12
-    for line in paper.LINES:
-        ours = lines[line.run]
-        far = abs(ours["predicted_speedup"] / line.measured - 1) > 0.15
-        assert bool(ours["why"]) == far
+    found = RecordSet.read([folder]).of(Roofline, topology="v5e", chips=4)
+    assert {one.run for one in found} == set(rows)
+    assert len(rows) == 12
+    for line in paper.ROWS:
+        ours = rows[line.run]
+        far = abs(ours.predicted_speedup / line.measured - 1) > 0.15
+        assert bool(ours.why) == far
     assert "| arguments (compiler) " in printed
     assert "| ms (roofline) " in printed
     assert (folder / "ahead.md").read_text() in printed
@@ -128,16 +129,16 @@ def test_a_line_of_the_paper_needs_no_checkpoint(tmp_path):
         "--programs=",
         gin_file="configs/runs/ende_base_t0.gin",
     )
-    target, verify, _ = [r for r in records if r["what"] == "step"]
-    assert target["mesh"] == {"data": 1, "model": 8}
-    assert target["messages"] == verify["messages"] == 3 * 24 + 1
-    (walltime,) = [r for r in records if r["what"] == "walltime"]
-    assert [step["gamma"] for step in walltime["steps"]] == [7, 3]
+    target, verify, _ = [r for r in records if isinstance(r, StepFloor)]
+    assert target.mesh == {"data": 1, "model": 8}
+    assert target.messages == verify.messages == 3 * 24 + 1
+    (walltime,) = [r for r in records if isinstance(r, Walltime)]
+    assert [step.gamma for step in walltime.steps] == [7, 3]
     rows = ahead_report.walltime_rows(walltime)
     assert list(rows) == ["γ = 7", "γ = 3", "autoregressive"]
     assert length(rows["γ = 7"]) < length(rows["γ = 3"])
     assert length(rows["γ = 3"]) < length(rows["autoregressive"]) == 24
-    assert walltime["alpha"] == 0.80
+    assert walltime.alpha == 0.80
     assert "8 x TPU v5e, mesh 1 data x 8 model, batch 1, γ = 7" in printed
 
 

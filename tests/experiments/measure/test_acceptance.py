@@ -1,4 +1,4 @@
-"""Rates along known outputs: against numpy, token by token, for every drafter."""
+"""Betas along known outputs: against numpy, token by token, for every drafter."""
 
 import functools
 
@@ -12,7 +12,7 @@ from specdec_jax.decoding.speculative import PairParams, Speculative
 from specdec_jax.decoding.statistics import statistics
 from specdec_jax.experiments.measure import acceptance
 from specdec_jax.experiments.measure.acceptance import along_outputs, score
-from specdec_jax.experiments.measure.distributions import mean_with_interval
+from specdec_jax.experiments.measure.intervals import mean_with_interval
 from specdec_jax.job import encode
 from specdec_jax.sampling import Warp, theory
 from tests import reference
@@ -64,7 +64,12 @@ def scored(drafter, params, prompts=PROMPTS, tokens=TOKENS):
     )
     return [
         np.asarray(x)
-        for x in (scores.rates, scores.stands, scores.rejection, scores.guessed)
+        for x in (
+            scores.betas,
+            scores.accept_probs,
+            scores.rejection_probs,
+            scores.drafted,
+        )
     ]
 
 
@@ -88,9 +93,9 @@ def q_of(name, row, prefix):
 @pytest.mark.parametrize(
     "name", ["neural", "uniform", "repeat last", "trigram", "prompt lookup"]
 )
-def test_rates_are_the_overlaps_after_each_prefix(name):
+def test_betas_are_the_overlaps_after_each_prefix(name):
     """Rows of unlike prompts, inputs and warps; leniences at every temperature."""
-    rates, stands, rejection, guessed = scored(*DRAFTERS[name])
+    betas, accept_probs, rejection, drafted = scored(*DRAFTERS[name])
     for row, (prompt, warp) in enumerate(zip(PROMPTS, WARPS, strict=True)):
         add = np.asarray(INPUTS)[row, :V]
         for t in range(T):
@@ -98,22 +103,22 @@ def test_rates_are_the_overlaps_after_each_prefix(name):
             token = TOKENS[row, t]
             p = reference.table_law(TABLE, add, **warp)(prefix)
             q = q_of(name, row, prefix)
-            assert guessed[row, t] == (q is not None)
+            assert drafted[row, t] == (q is not None)
             if q is None:
-                assert stands[row, t] == rejection[row, t] == 0
-                assert not rates[row, t].any()
+                assert accept_probs[row, t] == rejection[row, t] == 0
+                assert not betas[row, t].any()
                 continue
             passed = min(q[x] / p[x] for x in np.flatnonzero(p))
             assert rejection[row, t] == pytest.approx(passed, abs=1e-5)
             came = min(1, q[token] / p[token]) if p[token] > 0 else 0
-            assert stands[row, t] == pytest.approx(came, abs=1e-5)
+            assert accept_probs[row, t] == pytest.approx(came, abs=1e-5)
             for k, lenience in enumerate(LENIENCES):
                 expected = np.minimum(p / lenience, q).sum()
                 if warp["temperature"] == 0:
                     raw = reference.table_law(TABLE, add)(prefix)
-                    stands_too = raw[np.argmax(q)] >= lenience * raw.max()
-                    expected = max(expected, float(stands_too))
-                assert rates[row, t, k] == pytest.approx(expected, abs=1e-5)
+                    near = raw[np.argmax(q)] >= lenience * raw.max()
+                    expected = max(expected, float(near))
+                assert betas[row, t, k] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -138,14 +143,14 @@ def test_a_network_gives_what_it_gives_asked_token_by_token(tiny_pair):
     found = along_outputs(tiny_pair, inputs, outputs, settings, (1.0, 0.5))
     for text, output, one in zip(SENTENCES, outputs, list(found), strict=False):
         p, q = probabilities(tiny_pair, text, output, 0.5)
-        assert one.rates.shape == (len(output), 2) and one.guessed.all()
-        np.testing.assert_allclose(one.rates[:, 0], theory.beta(p, q), atol=1e-4)
+        assert one.betas.shape == (len(output), 2) and one.drafted.all()
+        np.testing.assert_allclose(one.betas[:, 0], theory.beta(p, q), atol=1e-4)
         np.testing.assert_allclose(
-            one.rates[:, 1], theory.lenient_alpha(p, q, 0.5), atol=1e-4
+            one.betas[:, 1], theory.lenient_alpha(p, q, 0.5), atol=1e-4
         )
         places = np.arange(len(output))
         ratio = np.minimum(1, q[places, output] / p[places, output])
-        np.testing.assert_allclose(one.stands, ratio, atol=1e-4)
+        np.testing.assert_allclose(one.accept_probs, ratio, atol=1e-4)
 
 
 # Rows of the loops: one of each group after the other.
@@ -162,7 +167,7 @@ def looped(name):
 
     Returns:
       The loop's result and statistics; and for either kind of outputs its lengths,
-      rates, stands and guessed, [B] and [B, T].
+      betas, accept_probs and drafted, [B] and [B, T].
     """
     drafter, params = DRAFTERS[name]
     pair = PairParams(TARGET, params)
@@ -189,7 +194,12 @@ def looped(name):
             settings.warp,
             jnp.ones(1),
         )
-        parts = (result.lengths, scores.rates[..., 0], scores.stands, scores.guessed)
+        parts = (
+            result.lengths,
+            scores.betas[..., 0],
+            scores.accept_probs,
+            scores.drafted,
+        )
         found.append([np.asarray(x) for x in parts])
     return statistics(loop), *found
 
@@ -198,40 +208,40 @@ def of_group(group, *arrays):
     return (x[GROUPS.index(group) :: len(GROUPS)] for x in arrays)
 
 
-def runs_along(stands, lengths, gamma):
+def calls_along(accept_probs, lengths, gamma):
     return np.array(
         [
             theory.expected_target_calls_along(row[:length], gamma)
-            for row, length in zip(stands, lengths, strict=True)
+            for row, length in zip(accept_probs, lengths, strict=True)
         ]
     )
 
 
 @EVERY_DRAFTER
 @EVERY_GROUP
-def test_the_loops_runs_are_foretold(name, group):
+def test_the_loops_target_calls_are_predicted(name, group):
     """At temperature 0 for each row exactly, EOS and caps included.
 
     Above it on average, from outputs of the target alone: the loop draws others, of
     the same law.
     """
     stats, own_loop, own = looped(name)
-    runs, lengths, stands = of_group(group, stats.target_calls, own[0], own[2])
-    foretold = runs_along(stands, lengths, group[0])
+    calls, lengths, accept_probs = of_group(group, stats.target_calls, own[0], own[2])
+    predicted = calls_along(accept_probs, lengths, group[0])
     if group[1] == 0:
         assert {1, CAP} <= set(lengths.tolist())
-        np.testing.assert_array_equal(foretold, runs)
+        np.testing.assert_array_equal(predicted, calls)
         return
-    noise = np.sqrt((foretold.var() + runs.var()) / len(runs))
-    assert abs(foretold.mean() - runs.mean()) < 4 * noise + 1e-9
-    lengths, stands = of_group(group, own_loop[0], own_loop[2])
-    left = runs_along(stands, lengths, group[0]) - runs
+    noise = np.sqrt((predicted.var() + calls.var()) / len(calls))
+    assert abs(predicted.mean() - calls.mean()) < 4 * noise + 1e-9
+    lengths, accept_probs = of_group(group, own_loop[0], own_loop[2])
+    left = calls_along(accept_probs, lengths, group[0]) - calls
     assert abs(left.mean()) < 4 * left.std() / np.sqrt(len(left)) + 1e-9
 
 
 @EVERY_DRAFTER
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
-def test_the_loops_alpha_is_the_mean_rate_on_the_targets_outputs(name, temperature):
+def test_the_loops_alpha_is_the_mean_beta_on_the_targets_outputs(name, temperature):
     """Where no block is ever full, so that all tokens are tested but one at the cap.
 
     With short blocks the token after a full one is not, which makes the tested ones
@@ -244,14 +254,14 @@ def test_the_loops_alpha_is_the_mean_rate_on_the_targets_outputs(name, temperatu
         np.repeat(sums / np.maximum(counts, 1), counts),
         np.repeat(np.arange(len(sums)), counts),
     )
-    lengths, rates, guessed = of_group(group, own[0], own[1], own[3])
+    lengths, betas, drafted = of_group(group, own[0], own[1], own[3])
     place = np.arange(CAP)
-    tested = (place < lengths[:, None]) & guessed & (place < CAP - 1)
-    foretold, other = mean_with_interval(rates[tested], np.nonzero(tested)[0])
+    tested = (place < lengths[:, None]) & drafted & (place < CAP - 1)
+    predicted, other = mean_with_interval(betas[tested], np.nonzero(tested)[0])
     half = np.hypot(*(np.subtract(high, low) / 2 for low, high in (interval, other)))
     assert half < 0.08
     # At temperature 0 both are of the same outputs.
-    assert alpha == pytest.approx(foretold, abs=1e-6 + 2 * half * (temperature > 0))
+    assert alpha == pytest.approx(predicted, abs=1e-6 + 2 * half * (temperature > 0))
 
 
 def test_scoring_compiles_once_for_all_settings(tiny_pair):
@@ -271,4 +281,4 @@ def test_what_is_kept_is_short(tiny_pair):
         [[5, 6]],
         DecodeSettings(temperature=1.0),
     )
-    assert len(repr(one.stands.tolist()[0])) <= acceptance.DECIMALS + 2
+    assert len(repr(one.accept_probs.tolist()[0])) <= acceptance.DECIMALS + 2

@@ -10,6 +10,7 @@ import specdec_jax as sd
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.drafters.prompt_lookup import PromptLookupDrafter
 from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.experiments.kinds import Alpha, AlphaOutput
 from specdec_jax.experiments.measure import alpha as alpha_module
 from specdec_jax.experiments.measure.alpha import (
     AlphaConfig,
@@ -17,10 +18,10 @@ from specdec_jax.experiments.measure.alpha import (
     drafter_name,
     outputs_path,
 )
-from specdec_jax.experiments.measure.distributions import mean_with_interval
-from specdec_jax.experiments.record_set import KEYS, kind_of
+from specdec_jax.experiments.measure.intervals import mean_with_interval
+from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.job import encode
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.loading import RULE_BASED
 from specdec_jax.sampling import theory
 from specdec_jax.training.fit_ngram import fit_ngram
 from tests.experiments.measure.token_by_token import probabilities
@@ -43,7 +44,7 @@ def run(pair, path, config=CONFIG, texts=TEXTS):
 
 
 def lines(path):
-    return [json.loads(line) for line in path.open()]
+    return list(RecordFile(path))
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +55,33 @@ def measured(tiny_pair, tmp_path_factory):
     return path
 
 
-def test_the_report_knows_the_records(measured):
+def test_there_is_a_record_for_each_temperature_and_lenience(measured):
     records = lines(measured)
-    settings = [(r["temperature"], r["lenience"]) for r in records]
+    settings = [(r.temperature, r.lenience) for r in records]
     assert settings == [(0.0, 1.0), (0.0, 0.5), (1.0, 1.0), (1.0, 0.5)]
     for record in records:
-        assert kind_of(record) == "alpha" and set(record) >= set(KEYS["alpha"])
-        low, high = record["alpha_interval"]
-        assert 0 <= low <= record["alpha"] <= high <= 1
-        assert (record["drafter"], record["guessed"]) == ("neural", 1.0)
-        assert ("tokens_per_run" in record) == (record["lenience"] == 1)
-    assert all(kind_of(line) is None for line in lines(outputs_path(measured)))
-    assert records[1]["alpha"] >= records[0]["alpha"]
-    assert records[3]["alpha"] > records[2]["alpha"]
+        assert isinstance(record, Alpha)
+        low, high = record.alpha_interval
+        assert 0 <= low <= record.alpha <= high <= 1
+        assert (record.drafter, record.drafted_share) == ("neural", 1.0)
+        has_calls = record.tokens_per_target_call is not None
+        assert has_calls == (record.lenience == 1)
+    outputs = lines(outputs_path(measured))
+    assert all(isinstance(line, AlphaOutput) for line in outputs)
+    assert records[1].alpha >= records[0].alpha
+    assert records[3].alpha > records[2].alpha
 
 
 def test_outputs_are_the_targets_own_and_enough_of_them(measured, tiny_pair):
     """At temperature 0 each text once; above it texts come again, with new draws."""
     found = lines(outputs_path(measured))
-    cold, warm = ([x for x in found if x["temperature"] == t] for t in (0, 1))
-    assert [(x["output"], x["text"]) for x in cold] == [(0, 0), (1, 1), (2, 2)]
-    texts = [x["text"] for x in warm]
+    cold, warm = ([x for x in found if x.temperature == t] for t in (0, 1))
+    assert [(x.output_index, x.input_index) for x in cold] == [(0, 0), (1, 1), (2, 2)]
+    texts = [x.input_index for x in warm]
     assert texts == [i % 3 for i in range(len(warm))] and len(warm) % 2 == 0
-    assert sum(len(x["tokens"]) for x in warm) >= CONFIG.tokens
-    assert sum(len(x["tokens"]) for x in warm[:-2]) < CONFIG.tokens
-    assert warm[0]["tokens"] != warm[3]["tokens"]
+    assert sum(len(x.tokens) for x in warm) >= CONFIG.tokens
+    assert sum(len(x.tokens) for x in warm[:-2]) < CONFIG.tokens
+    assert warm[0].tokens != warm[3].tokens
     expected = sd.generate(
         tiny_pair,
         [TEXTS[text] for text in texts],
@@ -88,22 +91,22 @@ def test_outputs_are_the_targets_own_and_enough_of_them(measured, tiny_pair):
     )
     for row, line in enumerate(warm):
         length = expected.lengths[row]
-        assert line["tokens"] == expected.tokens[row, :length].tolist()
+        assert line.tokens == expected.tokens[row, :length].tolist()
 
 
 def test_alpha_is_the_mean_overlap_of_what_the_models_say(measured, tiny_pair):
     """By models that are asked token by token, in float64."""
-    warm = [x for x in lines(outputs_path(measured)) if x["temperature"] == 1]
-    both = [probabilities(tiny_pair, TEXTS[x["text"]], x["tokens"], 1.0) for x in warm]
-    text = np.repeat([x["text"] for x in warm], [len(x["tokens"]) for x in warm])
+    warm = [x for x in lines(outputs_path(measured)) if x.temperature == 1]
+    both = [probabilities(tiny_pair, TEXTS[x.input_index], x.tokens, 1.0) for x in warm]
+    text = np.repeat([x.input_index for x in warm], [len(x.tokens) for x in warm])
     for record in lines(measured)[2:]:
-        rates = [theory.lenient_alpha(p, q, record["lenience"]) for p, q in both]
+        rates = [theory.lenient_alpha(p, q, record.lenience) for p, q in both]
         mean, interval = mean_with_interval(np.concatenate(rates), text)
-        assert record["alpha"] == pytest.approx(mean, abs=1e-3)
-        assert record["alpha_interval"] == pytest.approx(interval, abs=1e-3)
-        assert record["tokens"] == len(text) and record["outputs"] == len(warm)
+        assert record.alpha == pytest.approx(mean, abs=1e-3)
+        assert record.alpha_interval == pytest.approx(interval, abs=1e-3)
+        assert record.tokens == len(text) and record.outputs == len(warm)
         by_position = np.mean([one[0] for one in rates])
-        assert record["beta_by_position"][0] == pytest.approx(by_position, abs=1e-3)
+        assert record.beta_by_position[0] == pytest.approx(by_position, abs=1e-3)
 
 
 def test_a_second_run_measures_nothing(measured, tiny_pair, monkeypatch):
@@ -152,24 +155,24 @@ def test_another_filter_is_another_line_of_the_same_file(tiny_pair, tmp_path):
     )
     run(tiny_pair, path, config)
     (record,) = run(tiny_pair, path, dataclasses.replace(config, top_k=1))
-    assert record["top_k"] == 1 and len(lines(path)) == 2
-    rates = [x["rates"][0] for x in lines(outputs_path(path)) if x["top_k"] == 1]
+    assert record.top_k == 1 and len(lines(path)) == 2
+    rates = [x.betas[0] for x in lines(outputs_path(path)) if x.top_k == 1]
     assert np.isin(np.concatenate(rates), [0, 1]).all()  # one token is all that is left
 
 
-def test_without_a_single_guess_alpha_is_0(pair_folder, tiny_pair, tmp_path):
+def test_without_a_single_draft_token_alpha_is_0(pair_folder, tiny_pair, tmp_path):
     config = dataclasses.replace(CONFIG, temperatures=(1.0,), tokens=8)
     drafter = PromptLookupDrafter(VOCAB_SIZE, 56, min_match=8)
     pair = dataclasses.replace(tiny_pair, drafter=drafter)
     first, second = run(pair, tmp_path / "alpha.jsonl", config)
-    assert (first["alpha"], first["guessed"], first["drafter"]) == (
+    assert (first.alpha, first.drafted_share, first.drafter) == (
         0,
         0,
         "prompt_lookup",
     )
-    assert first["alpha_interval"] == (0.0, 1.0)
-    assert first["tokens_per_run"] == [1.0, 1.0]
-    assert second["alpha"] == 0 and json.dumps(first, allow_nan=False)
+    assert first.alpha_interval == (0.0, 1.0)
+    assert first.tokens_per_target_call == [1.0, 1.0]
+    assert second.alpha == 0 and json.dumps(first.to_json(), allow_nan=False)
 
 
 def test_drafters_have_names(tiny_pair):
@@ -179,7 +182,7 @@ def test_drafters_have_names(tiny_pair):
         "prompt_lookup": "prompt_lookup",
     }
     for made, name in names.items():
-        drafter = sd.pair.BY_RULE[made](VOCAB_SIZE, 56)
+        drafter = RULE_BASED[made](VOCAB_SIZE, 56)
         pair = dataclasses.replace(tiny_pair, drafter=drafter)
         assert drafter_name(pair) == name
     drafter = sd.drafters.ngram.NGramDrafter(VOCAB_SIZE, 56)
@@ -213,7 +216,26 @@ def test_settings_out_of_range_are_refused(change, words):
         AlphaConfig(**change)
 
 
-def test_no_texts_are_refused(tiny_pair, tmp_path):
+def test_rejection_sampling_accepts_less(measured, tiny_pair):
+    """sum p min q/p, from models that are asked token by token; only above 0."""
+    warm = [x for x in lines(outputs_path(measured)) if x.temperature == 1]
+    inputs = [x.input_index for x in warm]
+    values, index = [], np.repeat(inputs, [len(x.tokens) for x in warm])
+    for one in warm:
+        p, q = probabilities(tiny_pair, TEXTS[one.input_index], one.tokens, 1.0)
+        p, q = p[:, :VOCAB_SIZE], q[:, :VOCAB_SIZE]
+        values.append((q / p).min(axis=1))
+    mean, interval = mean_with_interval(np.concatenate(values), index)
+    for record in lines(measured):
+        if (record.temperature, record.lenience) == (1, 1):
+            assert 0 < record.rejection_alpha < record.alpha
+            assert record.rejection_alpha == pytest.approx(mean, abs=1e-4)
+            assert record.rejection_interval == pytest.approx(interval, abs=1e-4)
+        else:
+            assert record.rejection_alpha is record.rejection_interval is None
+
+
+def test_no_inputs_are_refused(tiny_pair, tmp_path):
     records = RecordFile(tmp_path / "alpha.jsonl")
-    with pytest.raises(DataError, match="no text"):
+    with pytest.raises(DataError, match="no input"):
         AlphaRun(tiny_pair, [], CONFIG, records)

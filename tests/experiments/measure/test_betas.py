@@ -5,7 +5,7 @@ from specdec_jax.experiments.measure import betas
 from specdec_jax.experiments.measure.betas import (
     autocorrelation,
     describe,
-    tokens_per_run,
+    tokens_per_target_call,
 )
 
 OUTPUTS = [np.array([1.0, 0.5, 0.0]), np.array([0.5, 1.0]), np.array([0.05])]
@@ -49,12 +49,12 @@ def test_autocorrelation_of_a_known_process():
 
 def test_tokens_a_run_by_the_sequence_and_as_if_alike():
     outputs = [np.repeat([1.0, 0.0], 6)]
-    told = tokens_per_run(outputs, outputs, (0, 5))
+    told = tokens_per_target_call(outputs, outputs, (0, 5))
     assert told["gammas"] == [0, 5]
-    assert told["tokens_per_run"] == [1.0, round(12 / 7, 4)]
-    assert told["tokens_per_run_iid"][0] == 1.0
-    assert told["tokens_per_run_iid"][1] == pytest.approx(1.85, abs=0.03)
+    assert told["tokens_per_target_call"] == [1.0, round(12 / 7, 4)]
+    assert told["tokens_per_target_call_iid"][0] == 1.0
+    assert told["tokens_per_target_call_iid"][1] == pytest.approx(1.85, abs=0.03)
     # Rates say how alike they would be, and chances of the tokens how they stood.
-    told = tokens_per_run(outputs, [np.zeros(12)], (5,))
-    assert told["tokens_per_run"] == [1.0]
-    assert told["tokens_per_run_iid"][0] > 1.8
+    told = tokens_per_target_call(outputs, [np.zeros(12)], (5,))
+    assert told["tokens_per_target_call"] == [1.0]
+    assert told["tokens_per_target_call_iid"][0] > 1.8

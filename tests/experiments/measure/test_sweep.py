@@ -33,7 +33,7 @@ def records(pair):
 
 
 def test_there_is_a_record_for_each_setting(records):
-    settings = [(one["temperature"], one["gamma"]) for one in records]
+    settings = [(one.temperature, one.gamma) for one in records]
     assert settings == [(t, g) for t in TEMPERATURES for g in GAMMAS]
 
 
@@ -41,38 +41,38 @@ def test_there_is_a_record_for_each_setting(records):
 def test_a_record_is_what_its_settings_give_alone(pair, records, place):
     record = records[place]
     settings = sd.DecodeSettings(
-        gamma=record["gamma"],
-        temperature=record["temperature"],
+        gamma=record.gamma,
+        temperature=record.temperature,
         max_new_tokens=10,
         max_gamma=max(GAMMAS),
     )
     alone = sd.generate(pair, TEXTS, settings, seed=5)
     total = alone.stats.total()
-    assert record["outputs"] == alone.texts
-    assert record["tokens"] == total.tokens == alone.lengths.sum()
-    assert record["target_calls"] == total.target_calls
-    assert record["tokens_per_target_run"] == total.tokens / total.target_calls
-    if record["gamma"]:
-        assert record["alpha"] == pytest.approx(total.alpha)
+    assert record.outputs == alone.texts
+    assert record.tokens == total.tokens == alone.lengths.sum()
+    assert record.target_calls == total.target_calls
+    assert record.tokens_per_target_call == total.tokens / total.target_calls
+    if record.gamma:
+        assert record.alpha == pytest.approx(total.alpha)
         runs = [
-            theory.expected_target_calls(record["alpha"], record["gamma"], int(n))
+            theory.expected_target_calls(record.alpha, record.gamma, int(n))
             for n in alone.lengths
         ]
         predicted = total.tokens / np.sum(runs)
-        assert record["predicted_tokens_per_target_run"] == pytest.approx(predicted)
+        assert record.predicted_tokens_per_target_call == pytest.approx(predicted)
 
 
 def test_without_guesses_a_run_gives_a_token_and_alpha_is_nothing(records):
     for record in records[0], records[3]:
-        assert record["alpha"] is None
-        assert record["tokens_per_target_run"] == 1
-        assert record["predicted_tokens_per_target_run"] == 1
+        assert record.alpha is None
+        assert record.tokens_per_target_call == 1
+        assert record.predicted_tokens_per_target_call == 1
 
 
 def test_at_temperature_0_gamma_changes_no_output_but_the_runs(records):
     zero, one, three = records[:3]
-    assert zero["outputs"] == one["outputs"] == three["outputs"]
-    assert zero["target_calls"] > one["target_calls"] >= three["target_calls"]
+    assert zero.outputs == one.outputs == three.outputs
+    assert zero.target_calls > one.target_calls >= three.target_calls
 
 
 def test_tables_have_a_row_for_each_record(records):

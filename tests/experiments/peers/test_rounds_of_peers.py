@@ -9,13 +9,14 @@ from rich.console import Console
 
 import specdec_jax as sd
 from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.experiments.kinds import AbsentPeer, MeasuredPeer
 from specdec_jax.experiments.peers import rounds
 from specdec_jax.experiments.peers.rounds import PeersConfig, compare_peers
 from specdec_jax.experiments.peers.summary import line, summary
-from specdec_jax.experiments.record_set import kind_of
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 from tests.experiments.peers.fake_peers import FakeStart, doubled
 
+ABOUT = {"pair": "a_pair", "dtype": "float32", "weights": "a"}
 INPUTS = [[5, 6, 1], [7, 1]]
 PEERS = ("baseline", "speculative", "t5x", "transformers")
 CONFIG = PeersConfig(peers=PEERS, repeats=2, max_new_tokens=9)
@@ -33,8 +34,8 @@ def no_pauses(monkeypatch):
 
 
 def compared(start, config=CONFIG, records=None):
-    made = compare_peers({"pair": "a_pair"}, INPUTS, config, start, records)
-    return {record["peer"]: record for record in made}
+    made = compare_peers(ABOUT, INPUTS, config, start, records)
+    return {record.peer: record for record in made}
 
 
 def printed(records, temperature=0.0):
@@ -46,27 +47,27 @@ def printed(records, temperature=0.0):
 def test_speeds_calls_and_memory_are_those_of_the_peers():
     records = compared(FakeStart(**ALL))
     assert list(records) == list(PEERS)
-    speeds = {name: r["tokens_per_second"] for name, r in records.items()}
+    speeds = {name: r.tokens_per_second for name, r in records.items()}
     assert speeds == pytest.approx(
         {"baseline": 2, "speculative": 5, "t5x": 1, "transformers": 0.5}
     )
-    over = {name: r["over_baseline"] for name, r in records.items()}
+    over = {name: r.over_baseline for name, r in records.items()}
     assert over == pytest.approx(
         {"baseline": 1, "speculative": 2.5, "t5x": 0.5, "transformers": 0.25}
     )
-    # 7 and 5 tokens in each of two rounds; 3 and 2 runs of the target.
-    assert records["speculative"]["tokens"] == 24
-    assert records["speculative"]["target_calls"] == 10
-    assert records["speculative"]["tokens_per_target_call"] == 2.4
+    # 7 and 5 tokens in each of two rounds; 3 and 2 target calls.
+    assert records["speculative"].tokens == 24
+    assert records["speculative"].target_calls == 10
+    assert records["speculative"].tokens_per_target_call == 2.4
     for name, record in records.items():
-        assert json.loads(json.dumps(record, allow_nan=False))
-        assert kind_of(record) == "peer"
-        assert record["memory"] == {"peak_mb": 130.0, "imports_mb": 100.0}
-        assert record["peer_versions"] == {name: "1.2"}
-        assert record["peer_settings"] == {"threads": 2}
-        assert record["sentences"] == 2
+        assert json.loads(json.dumps(record.to_json(), allow_nan=False))
+        assert isinstance(record, MeasuredPeer)
+        assert record.memory == {"peak_mb": 130.0, "imports_mb": 100.0}
+        assert record.peer_versions == {name: "1.2"}
+        assert record.peer_settings == {"threads": 2}
+        assert record.inputs == 2
         agreement = {"equal": 2, "prompts": 2, "differences": []}
-        assert record["agreement"] == agreement
+        assert record.agreement == agreement
 
 
 def test_peers_take_turns_and_the_first_round_warms_up(monkeypatch):
@@ -74,10 +75,10 @@ def test_peers_take_turns_and_the_first_round_warms_up(monkeypatch):
     monkeypatch.setattr(rounds, "TURN", 2)
     inputs = [[5, 6, 1], [7, 1], [8, 1]]
     start = FakeStart(**ALL)
-    made = compare_peers({"pair": "a_pair"}, inputs, CONFIG, start)
-    records = {record["peer"]: record for record in made}
+    made = compare_peers(ABOUT, inputs, CONFIG, start)
+    records = {record.peer: record for record in made}
     # 7, 5 and 5 tokens in each of two rounds; no more are counted than are asked for.
-    assert records["baseline"]["tokens"] == 34
+    assert records["baseline"].tokens == 34
     turns = [entry for entry in start.log if entry[1] != "asked for"]
     one_round = [
         (name, inputs[i], seed)
@@ -100,18 +101,18 @@ def test_records_of_other_sentences_are_refused(tmp_path):
     file = RecordFile(tmp_path / "peers.jsonl")
     config = PeersConfig(peers=("speculative",), repeats=1)
     start = FakeStart(**ALL)
-    list(compare_peers({"pair": "a_pair"}, INPUTS, config, start, file))
-    with pytest.raises(DataError, match="peers.jsonl:1 has sentences_sha256"):
-        list(compare_peers({"pair": "a_pair"}, INPUTS[::-1], config, start, file))
+    list(compare_peers(ABOUT, INPUTS, config, start, file))
+    with pytest.raises(DataError, match="peers.jsonl:1 has inputs_sha256"):
+        list(compare_peers(ABOUT, INPUTS[::-1], config, start, file))
 
 
 def test_an_absent_peer_is_named_with_what_installs_it():
     start = FakeStart(baseline={}, speculative={})
     records = compared(start)
-    assert records["t5x"]["absent"] == "No module named 't5x'"
-    assert records["t5x"]["install"] == "pip install t5x"
-    assert kind_of(records["t5x"]) == "absent_peer"
-    assert kind_of(records["speculative"]) == "peer"
+    assert records["t5x"].absent == "No module named 't5x'"
+    assert records["t5x"].install == "pip install t5x"
+    assert isinstance(records["t5x"], AbsentPeer)
+    assert isinstance(records["speculative"], MeasuredPeer)
     for text in (line(records["t5x"]), printed(records.values())):
         assert "T5X" in text and "absent" in text
         assert "No module named 't5x': pip install t5x" in text
@@ -126,8 +127,8 @@ def test_other_tokens_are_reported_with_their_place():
 
     start = FakeStart(**ALL | {"t5x": {"output": other}})
     records = compared(start)
-    assert records["transformers"]["agreement"]["equal"] == 2
-    assert records["t5x"]["agreement"] == {
+    assert records["transformers"].agreement["equal"] == 2
+    assert records["t5x"].agreement == {
         "equal": 1,
         "prompts": 2,
         "differences": [{"prompt": 1, "place": 2, "expected": 7, "found": 4}],
@@ -142,7 +143,7 @@ def test_samples_are_not_compared():
     config = dataclasses.replace(CONFIG, temperature=1.0)
     start = FakeStart(**ALL | {"t5x": {"output": lambda tokens, seed: [seed + 2, 1]}})
     records = compared(start, config)
-    assert all(record["agreement"] is None for record in records.values())
+    assert all(record.agreement is None for record in records.values())
     assert "not the baseline's" not in printed(records.values(), 1.0)
 
 
@@ -161,7 +162,7 @@ def test_what_is_on_record_is_not_measured_again(tmp_path):
     now = FakeStart(**ALL)
     records = compared(now, records=file)
     assert list(records) == ["t5x"]
-    assert records["t5x"]["over_baseline"] == pytest.approx(0.5)
+    assert records["t5x"].over_baseline == pytest.approx(0.5)
     assert len(list(file)) == 5
     text = printed(list(file))
     assert "absent" not in text and "2 of 2" not in text

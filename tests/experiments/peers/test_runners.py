@@ -14,7 +14,7 @@ from specdec_jax.experiments.peers.comparison import peers_of_pair
 from specdec_jax.experiments.peers.protocol import PeerAbsent, PeerFailed, Task
 from specdec_jax.experiments.peers.rounds import PeersConfig
 from specdec_jax.experiments.peers.runners import InOwnProcess
-from specdec_jax.runtime.records import RecordFile
+from specdec_jax.experiments.record_file import RecordFile
 from tests.tiny_pairs import SENTENCES
 
 ROOT = Path(__file__).parent.parent.parent.parent

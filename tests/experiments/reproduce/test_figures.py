@@ -1,21 +1,18 @@
 """Figures hold the right numbers, are told apart without colour, and repeat exactly."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from matplotlib import colors
 
 from specdec_jax.experiments import figures
-from specdec_jax.experiments.record_set import Found
 from specdec_jax.experiments.trace import trace_figures
 from specdec_jax.experiments.trace.timeline import Part
 from specdec_jax.experiments.trace.trace_figures import Placed
 from tests.experiments import found_records as records
 
-TRACE = Found(records.trace(), Path("traces.jsonl"))
-COLD = Found(records.trace(temperature=0.0), Path("traces.jsonl"))
-COSTS = Found(records.benchmark(), Path("benchmark.jsonl"))
+TRACE = records.trace()
+COLD = records.trace(temperature=0.0)
+COSTS = records.benchmark()
 
 
 def series(figure):
@@ -71,7 +68,7 @@ def test_parts_of_a_decode_differ_in_grey_or_in_hatching():
 
 
 def test_tokens_of_a_trace_stand_after_the_text_before_them():
-    assert trace_figures.placed(TRACE["lines"]) == [
+    assert trace_figures.placed(TRACE.lines) == [
         Placed(4, 0, "", "before"),
         Placed(4, 0, " Ein", "accepted"),
         Placed(8, 0, " Mann", "rejected"),
@@ -109,10 +106,9 @@ def test_figure_5_has_a_row_for_gamma_and_one_for_the_baseline():
 
 
 def test_figure_5_has_a_legend_of_what_is_to_be_seen():
-    record = {k: v for k, v in COSTS.record.items() if k != "fixed_costs"}
     for costs, expected in (
         (COSTS, set(Part)),
-        (Found(record, COSTS.path), {Part.TARGET, Part.DRAFT}),
+        (records.benchmark(fixed_costs=None), {Part.TARGET, Part.DRAFT}),
     ):
         (legend,) = trace_figures.figure_5([COLD], [costs]).legends
         labels = {text.get_text() for text in legend.get_texts()}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from specdec_jax.experiments import figures
+from specdec_jax.experiments.kinds import Sweep
 from specdec_jax.experiments.reproduce import pair_figures, rule_figures
 from tests.experiments import found_records as records
 
@@ -12,12 +13,16 @@ P, Q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.7, 0.1])
 
 
 def swept(temperature, gamma, measured):
-    return {
-        "temperature": temperature,
-        "gamma": gamma,
-        "tokens_per_target_run": measured,
-        "predicted_tokens_per_target_run": measured + 0.5,
-    }
+    return Sweep(
+        pair="a_pair",
+        temperature=temperature,
+        gamma=gamma,
+        outputs=["Ein Hund."],
+        tokens=30,
+        target_calls=10,
+        tokens_per_target_call=measured,
+        predicted_tokens_per_target_call=measured + 0.5,
+    )
 
 
 def test_bars_of_the_rule_add_up_to_q_and_to_p():

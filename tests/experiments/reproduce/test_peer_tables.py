@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 
 from specdec_jax.experiments import tables
-from specdec_jax.experiments.record_set import Evidence
+from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.reproduce.peer_tables import peers
 from tests.experiments import found_records as records
 
 
 def table_of(tmp_path, *found):
-    evidence = Evidence.read([records.write(tmp_path / "peers.jsonl", *found)])
-    (table,) = peers(evidence)
+    path = records.write(tmp_path / "peers.jsonl", *found)
+    (table,) = peers(RecordSet.read([path]))
     return table, tables.markdown(table, Path())
 
 
@@ -60,15 +60,15 @@ def test_other_outputs_are_told(tmp_path, temperature, shown):
 def test_comparisons_of_other_prompts_have_tables_of_their_own(tmp_path):
     few = records.write(
         tmp_path / "mine.jsonl",
-        records.peer(peer="speculative", over_baseline=2.0, sentences=3),
-        records.absent_peer(peer="t5x", sentences=3),
+        records.peer(peer="speculative", over_baseline=2.0, inputs=3),
+        records.absent_peer(peer="t5x", inputs=3),
     )
     many = records.write(
         tmp_path / "theirs.jsonl",
         records.peer(peer="speculative", over_baseline=1.5),
         records.peer(peer="t5x", over_baseline=0.5),
     )
-    made = peers(Evidence.read([few, many]))
+    made = peers(RecordSet.read([few, many]))
     assert [table.title.split(", ")[-1] for table in made] == [
         "3 prompts in 3 rounds",
         "20 prompts in 3 rounds",
@@ -79,11 +79,11 @@ def test_comparisons_of_other_prompts_have_tables_of_their_own(tmp_path):
 
 def test_each_temperature_has_a_table_and_none_says_how(tmp_path):
     found = [records.peer(temperature=t) for t in (1.0, 0.0)]
-    made = peers(Evidence.read([records.write(tmp_path / "peers.jsonl", *found)]))
+    made = peers(RecordSet.read([records.write(tmp_path / "peers.jsonl", *found)]))
     assert [table.title[:21] for table in made] == [
         "a_pair, temperature 0",
         "a_pair, temperature 1",
     ]
-    (empty,) = peers(Evidence.read([]))
+    (empty,) = peers(RecordSet.read([]))
     text = tables.markdown(empty, Path())
     assert "No record yet" in text and "scripts/benchmark_peers.py" in text

@@ -63,7 +63,7 @@ def test_each_token_is_a_button_with_its_fate_and_its_numbers():
         ("accepted", 4, "!"),
         ("bonus", 5, "</s>"),
     ]
-    tokens = [token for line in trace["lines"] for token in line["tokens"]]
+    tokens = [token for line in trace.lines for token in line["tokens"]]
     assert embedded(page) == tokens
     assert '<bdi dir="ltr"> Ein &lt;b&gt;Hund</bdi>' in page
     assert "A &lt;dog&gt; runs!" in page
@@ -72,7 +72,7 @@ def test_each_token_is_a_button_with_its_fate_and_its_numbers():
 
 def test_a_piece_cannot_end_the_script_that_holds_it():
     trace = records.trace()
-    trace["lines"][0]["tokens"][0]["piece"] = "</script><script>alert(1)</script>"
+    trace.lines[0]["tokens"][0]["piece"] = "</script><script>alert(1)</script>"
     page = trace_page(trace)
     assert embedded(page)[0]["piece"] == "</script><script>alert(1)</script>"
     assert "<script>alert" not in page
@@ -132,8 +132,8 @@ def test_in_a_browser_pointing_at_a_token_shows_what_decided(
 def test_in_a_browser_all_tokens_are_in_sight_and_details_cover_no_line(tmp_path, size):
     """Each line is long: what came before gives way to the tokens of its call."""
     trace = records.trace()
-    first, *others = trace["lines"][0]["tokens"]
-    trace["lines"][0]["tokens"] = [first] * 40 + others
+    first, *others = trace.lines[0]["tokens"]
+    trace.lines[0]["tokens"] = [first] * 40 + others
     measuring = """<script>
       const box = (name) => document.getElementById(name).getBoundingClientRect();
       const shown = [...document.querySelectorAll(".line:last-child button")];
@@ -156,4 +156,4 @@ def test_the_page_fits_into_another_page_whole():
 
 def test_one_target_call_is_in_the_singular():
     trace = records.trace()
-    assert "in 1 target call (" in trace_page(trace | {"lines": trace["lines"][:1]})
+    assert "in 1 target call (" in trace_page(records.trace(lines=trace.lines[:1]))

@@ -1,8 +1,6 @@
-from pathlib import Path
-
 import pytest
 
-from specdec_jax.experiments.record_set import Evidence, Found
+from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.trace import timeline
 from specdec_jax.experiments.trace.timeline import Part
 from tests.experiments import found_records as records
@@ -55,24 +53,23 @@ def test_a_trace_takes_its_times_from_its_pairs_record(tmp_path):
         records.benchmark(pair="other"),
         records.benchmark(),
     )
-    evidence = Evidence.read([path])
-    trace = Found(records.trace(temperature=0.0), Path("t.jsonl"))
-    costs = timeline.costs_of(evidence, trace)
-    assert costs.record == records.benchmark()
+    found = RecordSet.read([path])
+    trace = records.trace(temperature=0.0)
+    costs = timeline.costs_of(found, trace)
+    assert costs == records.benchmark()
     spans = timeline.trace_timeline(trace, costs)
     assert timeline.length(spans) == pytest.approx(4.0 + 2 * (2 * 0.1 + 1.2))
-    elsewhere = Found(records.trace(temperature=0.5), Path("t.jsonl"))
-    assert timeline.costs_of(evidence, elsewhere) is None
+    elsewhere = records.trace(temperature=0.5)
+    assert timeline.costs_of(found, elsewhere) is None
 
 
 def test_what_a_record_does_not_tell_is_not_made_up():
-    record = records.benchmark()
-    del record["fixed_costs"]
-    assert timeline.once(Found(record, Path("a.jsonl"))) == (0.0, 0.0)
+    record = records.benchmark(fixed_costs=None)
+    assert timeline.once(record) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("recorded", "wanted", "found"),
+    ("recorded", "wanted", "nearest"),
     [
         ((1, 3, 7), (7, 3), [7, 3]),
         ((1, 2, 3, 5, 6, 8), (7, 3), [8, 3]),  # as near: the larger
@@ -80,12 +77,12 @@ def test_what_a_record_does_not_tell_is_not_made_up():
         ((), (7, 3), []),
     ],
 )
-def test_the_nearest_gammas_that_were_measured(tmp_path, recorded, wanted, found):
+def test_the_nearest_gammas_that_were_measured(tmp_path, recorded, wanted, nearest):
     path = records.write(
         tmp_path / "a.jsonl",
         *(records.benchmark(gamma=gamma) for gamma in recorded),
         records.benchmark(gamma=9, temperature=1.0),
         records.benchmark(gamma=9, pair="other"),
     )
-    evidence = Evidence.read([path])
-    assert timeline.measured_gammas(evidence, "a_pair", wanted) == found
+    found = RecordSet.read([path])
+    assert timeline.measured_gammas(found, "a_pair", wanted) == nearest

@@ -1,0 +1,51 @@
+"""The kinds of records: one frozen dataclass each, for who writes and who reads it."""
+
+from specdec_jax.experiments.kinds.aot import (
+    CompiledProgram,
+    Roofline,
+    StepFloor,
+    Walltime,
+)
+from specdec_jax.experiments.kinds.outputs import (
+    DecodedRow,
+    DecodedText,
+    TaskScores,
+    Trace,
+)
+from specdec_jax.experiments.kinds.pairs import (
+    Alpha,
+    AlphaOutput,
+    Benchmark,
+    OfPair,
+    Sweep,
+)
+from specdec_jax.experiments.kinds.peers import AbsentPeer, MeasuredPeer
+
+KINDS = {
+    kind.kind: kind
+    for kind in (
+        *(Benchmark, Alpha, AlphaOutput, Sweep),
+        *(MeasuredPeer, AbsentPeer),
+        *(CompiledProgram, StepFloor, Walltime, Roofline),
+        *(Trace, DecodedText, DecodedRow, TaskScores),
+    )
+}
+
+__all__ = [
+    "KINDS",
+    "AbsentPeer",
+    "Alpha",
+    "AlphaOutput",
+    "Benchmark",
+    "CompiledProgram",
+    "DecodedRow",
+    "DecodedText",
+    "MeasuredPeer",
+    "OfPair",
+    "Roofline",
+    "StepFloor",
+    "Sweep",
+    "TaskScores",
+    "Trace",
+    "Walltime",
+]

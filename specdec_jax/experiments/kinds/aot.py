@@ -1,0 +1,132 @@
+"""What a run compiled ahead of time for a TPU would take: compiler and roofline."""
+
+from specdec_jax.runtime.records import (
+    Count,
+    NonNegative,
+    Object,
+    Positive,
+    Rate,
+    Record,
+    Text,
+    Values,
+    stored,
+)
+
+
+@stored
+class _OnTopology(Record):
+    """The base of all: the TPU.
+
+    Attributes:
+      topology: its generation.
+      chips: how many.
+      mesh: sizes by axis; None for one chip.
+    """
+
+    topology: Text
+    chips: Count
+    mesh: Object | None = None
+
+
+@stored
+class CompiledProgram(_OnTopology):
+    """The compiler's facts of a program; bytes are those of one chip.
+
+    Attributes:
+      gamma, batch: of the run.
+      program: of `compile.PROGRAMS`.
+      compile_seconds: of this machine.
+      arguments, outputs, temporaries, code, memory: bytes; the last is their sum.
+      flops, bytes_read: of a run of the program; None where the compiler is silent.
+      large_copies: copies of the size of a weight or a cache.
+      collectives: `count` and `bytes` by kind; of the loop, in each step.
+      bytes_read_over_needed: over weights and caches; of steps.
+      resident, resident_over_chip, largest_batch: of the loop: bytes that a chip holds
+        while it runs, their share of its memory, and how many rows would fit.
+    """
+
+    kind = "aot_program"
+
+    gamma: Count
+    batch: Count
+    program: Text
+    compile_seconds: NonNegative
+    arguments: Count
+    outputs: Count
+    temporaries: Count
+    code: Count
+    memory: Count
+    flops: NonNegative | None = None
+    bytes_read: NonNegative | None = None
+    large_copies: Count
+    collectives: Object
+    bytes_read_over_needed: NonNegative | None = None
+    resident: Count | None = None
+    resident_over_chip: NonNegative | None = None
+    largest_batch: Count | None = None
+
+
+@stored
+class StepFloor(_OnTopology):
+    """The least time of a step, from the chip's published peaks.
+
+    Attributes:
+      gamma, batch: of the run.
+      step: of `run.STEPS`.
+      weight_bytes, cache_bytes, sent_bytes, messages, flops: of `roofline.StepCost`.
+      milliseconds, over_target_step: the time, and over that of the target's step.
+    """
+
+    kind = "aot_step"
+
+    gamma: Count
+    batch: Count
+    step: Text
+    weight_bytes: NonNegative
+    cache_bytes: NonNegative
+    sent_bytes: NonNegative
+    messages: Count
+    flops: NonNegative
+    milliseconds: NonNegative
+    over_target_step: NonNegative
+
+
+@stored
+class Walltime(_OnTopology):
+    """What a picture of the run's walltime is drawn from.
+
+    Attributes:
+      gamma, batch: of the run.
+      steps: `gamma`, `c` and `v` of each row of the picture.
+      alpha: with which draft tokens are accepted, the paper's.
+    """
+
+    kind = "aot_walltime"
+
+    gamma: Count
+    batch: Count
+    steps: Values
+    alpha: Rate
+
+
+@stored
+class Roofline(_OnTopology):
+    """A row of the paper's Table 2, with c and v from a TPU's published peaks.
+
+    Attributes:
+      run: the run file, of `paper.ROWS`.
+      gamma, alpha: the paper's.
+      c, v: of the least times.
+      predicted_speedup: by Theorem 3.8.
+      why: a sentence where that is far from what the paper measured, else "".
+    """
+
+    kind = "roofline"
+
+    run: Text
+    gamma: Count | None = None
+    alpha: Rate | None = None
+    c: NonNegative
+    v: Positive
+    predicted_speedup: Positive
+    why: Text = ""
