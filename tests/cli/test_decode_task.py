@@ -64,28 +64,28 @@ def test_a_tfds_split_is_decoded_recorded_in_order_and_scored(
 
     rows = list(records)
     assert len(rows) % 2 == 1  # so that the last batch was filled up
-    assert [r["index"] for r in rows] == list(range(len(examples)))
-    assert [(r["input"], r["reference"]) for r in rows] == [
+    assert [r.index for r in rows] == list(range(len(examples)))
+    assert [(r.input, r.reference) for r in rows] == [
         (e.source, e.target) for e in examples
     ]
     for row in rows:
         # Twice in a batch, to share a program with the run.
-        texts, ids = [row["input"]] * 2, [row["index"]] * 2
+        texts, ids = [row.input] * 2, [row.index] * 2
         out = sd.generate(tiny_pair, texts, SETTINGS, seed=0, row_ids=ids)
-        assert row["output"] == out.texts[0]
-        assert row["tokens"] == out.tokens[0, : out.lengths[0]].tolist()
-        assert row["target_calls"] == out.stats.target_calls[0]
+        assert row.output == out.texts[0]
+        assert row.tokens == out.tokens[0, : out.lengths[0]].tolist()
+        assert row.target_calls == out.stats.target_calls[0]
 
     references = [e.target for e in examples]
-    assert summary["scores"].keys() == names
-    assert summary["scores"] == task.scores(references, [r["output"] for r in rows])
+    assert summary.scores.keys() == names
+    assert summary.scores == task.scores(references, [r.output for r in rows])
     assert task.scores(references, references) == pytest.approx(
         dict.fromkeys(names, 100.0)
     )
-    assert summary["rows"] == len(rows)
-    assert summary["tokens"] == sum(len(r["tokens"]) for r in rows)
-    assert summary["target_calls"] == sum(r["target_calls"] for r in rows)
-    assert json.loads(scores_path(records).read_text("utf-8")) == summary
+    assert summary.rows == len(rows)
+    assert summary.tokens == sum(len(r.tokens) for r in rows)
+    assert summary.target_calls == sum(r.target_calls for r in rows)
+    assert json.loads(scores_path(records).read_text("utf-8")) == summary.to_json()
 
 
 def test_outputs_do_not_depend_on_the_batch_size(run, tmp_path):
@@ -93,7 +93,7 @@ def test_outputs_do_not_depend_on_the_batch_size(run, tmp_path):
     for size in (2, 5):
         records = RecordFile(tmp_path / f"{size}.jsonl")
         run(batch_size=size)(records)
-        outputs.append([r["tokens"] for r in records])
+        outputs.append([r.tokens for r in records])
     assert outputs[0] == outputs[1]
     assert len({tuple(tokens) for tokens in outputs[0]}) == len(SENTENCES)
 
@@ -108,7 +108,7 @@ class Killed(RecordFile):
     def append(self, record):
         if self.rows_left == 0:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record)[:20])
+                file.write(json.dumps(record.to_json())[:20])
             raise KeyboardInterrupt
         self.rows_left -= 1
         super().append(record)
@@ -116,7 +116,8 @@ class Killed(RecordFile):
 
 def near(record):
     """Equal to a record but for roundings: other neighbours, another batch's width."""
-    return record | {"beta_sum": pytest.approx(record["beta_sum"], rel=1e-5)}
+    values = record.to_json()
+    return values | {"beta_sum": pytest.approx(values["beta_sum"], rel=1e-5)}
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3, 4])
@@ -136,21 +137,22 @@ def test_a_run_killed_between_any_rows_goes_on_as_if_it_had_not_been(
     monkeypatch.setattr(
         task_run, "prepare_tokens", lambda *a: decoded.append(a[-1]) or prepare(*a)
     )
-    assert run()(RecordFile(path)) == near(summary)
-    assert list(RecordFile(path)) == [near(record) for record in whole]
+    assert run()(RecordFile(path)).to_json() == near(summary)
+    rows_made = [row.to_json() for row in RecordFile(path)]
+    assert rows_made == [near(row) for row in whole]
     assert path.read_bytes().startswith(kept)
     assert [i for ids in decoded for i in ids][: 5 - rows] == list(range(rows, 5))
     decoded.clear()
     written = path.read_bytes()
-    assert run()(RecordFile(path)) == near(summary)  # nothing is left to do
+    assert run()(RecordFile(path)).to_json() == near(summary)  # nothing is left
     assert path.read_bytes() == written and not decoded
 
 
 def test_a_longer_limit_goes_on_and_a_shorter_one_is_refused(run, tmp_path):
     records = RecordFile(tmp_path / "test.jsonl")
-    assert run(limit=3)(records)["rows"] == 3
+    assert run(limit=3)(records).rows == 3
     first = records.path.read_bytes()
-    assert run()(records)["rows"] == 5
+    assert run()(records).rows == 5
     assert records.path.read_bytes().startswith(first)
     with pytest.raises(sd.DataError, match="holds 5 rows and 2 are wanted"):
         run(limit=2)(records)
@@ -244,4 +246,4 @@ def test_the_gin_files_need_only_what_a_user_alone_knows(
     finally:
         gin.clear_config()
     assert made.task.lengths == {"inputs": 512, "targets": 512}
-    assert made(RecordFile(tmp_path / "test.jsonl"))["rows"] == 1
+    assert made(RecordFile(tmp_path / "test.jsonl")).rows == 1

@@ -14,6 +14,7 @@ from specdec_jax.cli.decode_task import COUNTS, TaskRun, scores_path
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.constant import ConstantDrafter
+from specdec_jax.experiments.kinds import DecodedRow
 from specdec_jax.experiments.record_file import RecordFile
 from specdec_jax.loading import ASSETS
 from specdec_jax.runtime.records import environment
@@ -39,16 +40,18 @@ PAIR = sd.Pair(
 def decode_without_a_model(monkeypatch):
     def decode(self, batch):
         for example in batch.examples:
-            yield {
-                "index": example.index,
-                "input": example.source,
-                "reference": example.target,
-                "output": f"Mädchen\u2028{example.source[::-1]}",
-                "tokens": example.inputs[::-1],
-                **{name: 0.1 * (example.index + 1) for name in COUNTS},
+            counts = dict.fromkeys(COUNTS, example.index + 1)
+            counts["beta_sum"] *= 0.1
+            yield DecodedRow(
+                index=example.index,
+                input=example.source,
+                reference=example.target,
+                output=f"Mädchen\u2028{example.source[::-1]}",
+                tokens=example.inputs[::-1],
+                **counts,
                 **self._identity(),
                 **environment(),
-            }
+            )
 
     monkeypatch.setattr(TaskRun, "_decode", decode)
 
@@ -79,7 +82,7 @@ def whole(tmp_path):
     """The records and the summary of a run by one process."""
     records = RecordFile(tmp_path / "whole" / "whole.jsonl")
     summary = TaskRun(PAIR, list_task(TOKENIZER), SETTINGS, batch_size=1)(records)
-    assert [record["index"] for record in records] == list(range(ROWS))
+    assert [row.index for row in records] == list(range(ROWS))
     return records.path.read_bytes(), summary
 
 
@@ -92,8 +95,8 @@ def test_any_number_of_processes_writes_the_file_of_one(
     changes = {index: {"batch_size": batch_size} for index in range(count)}
     summaries = run_once(path, count, changes=changes)
     assert path.read_bytes() == whole[0]
-    assert summaries == [json.loads(json.dumps(whole[1]))] * count
-    assert json.loads(scores_path(RecordFile(path)).read_text()) == whole[1]
+    assert summaries == [whole[1]] * count
+    assert json.loads(scores_path(RecordFile(path)).read_text()) == whole[1].to_json()
     names = {"whole", "test.jsonl", "test.scores.json"}
     assert {file.name for file in tmp_path.iterdir()} == names
 
@@ -166,7 +169,7 @@ def test_process_0_killed_in_the_middle_of_any_line_goes_on_with_it(
                 kill()
             except Killed:
                 with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(record, ensure_ascii=False)[:20])
+                    file.write(json.dumps(record.to_json(), ensure_ascii=False)[:20])
                 raise
             super().append(record)
 

@@ -76,7 +76,7 @@ def test_a_task_is_benchmarked(flags, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     (record,) = [json.loads(line) for line in out.read_text().splitlines()]
-    assert (record["sentences"], record["gamma"]) == (2, 2)
+    assert (record["inputs"], record["gamma"]) == (2, 2)
 
 
 def test_a_checkpoint_is_converted_and_a_full_folder_is_left_alone(

@@ -135,22 +135,22 @@ def test_the_program_names_who_is_absent_and_goes_on(
     args += ["--gin.DecodeSettings.max_new_tokens=6", "--repeats=1"]
     done = run_program(os.environ, *args, "--peers=speculative,t5x")
     assert done.returncode == 0, done.stderr
-    records = {record["peer"]: record for record in RecordFile(out)}
-    assert records["t5x"]["absent"] == "No module named 'airio'"
+    records = {record.peer: record for record in RecordFile(out)}
+    assert records["t5x"].absent == "No module named 'airio'"
     assert "No module named 'airio': pip install -e '.[t5x]'" in done.stdout
     ours = records["speculative"]
-    assert ours["agreement"]["equal"] == ours["agreement"]["prompts"] == 2
-    assert ours["tokens_per_second"] > 0 and ours["over_baseline"] > 0
-    assert ours["memory"]["peak_mb"] > ours["memory"]["imports_mb"] > 0
+    assert ours.agreement["equal"] == ours.agreement["prompts"] == 2
+    assert ours.tokens_per_second > 0 and ours.over_baseline > 0
+    assert ours.memory["peak_mb"] > ours.memory["imports_mb"] > 0
     assert out.with_suffix(".gin").exists()
 
 
 def test_a_pair_of_gpts_is_compared_with_our_own_loops_only(gpt_pair):
     config = PeersConfig(peers=("t5x", "transformers"), repeats=1)
     made = list(peers_of_pair(gpt_pair, [[7, 12]], config, {}))
-    assert [record["peer"] for record in made] == list(config.peers)
-    assert all("GPTs" in record["absent"] for record in made)
-    assert all(record["install"] is None for record in made)
+    assert [record.peer for record in made] == list(config.peers)
+    assert all("GPTs" in record.absent for record in made)
+    assert all(record.install is None for record in made)
 
 
 def test_nobody_is_confused_by_what_a_library_prints():
