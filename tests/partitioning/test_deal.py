@@ -20,5 +20,5 @@ def test_a_batch_is_filled_up_to_a_multiple_of_the_axis():
 def test_a_batch_that_was_not_filled_up_is_refused():
     decoder = PARTITION.decoder(Autoregressive(toys.table_model(5), 3, toys.EOS))
     params = toys.table_params(toys.random_table(0, 5))
-    with pytest.raises(ValueError, match="3 rows cannot be dealt out .*'data': 4"):
+    with pytest.raises(ValueError, match="3 rows cannot be sharded .*'data': 4"):
         decoder.init(params, toys.no_inputs(3, 5), toys.start_prompt(3))

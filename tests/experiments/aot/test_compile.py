@@ -133,7 +133,7 @@ def test_a_line_of_the_paper_needs_no_checkpoint(tmp_path):
     assert target.mesh == {"data": 1, "model": 8}
     assert target.messages == verify.messages == 3 * 24 + 1
     (walltime,) = [r for r in records if isinstance(r, Walltime)]
-    assert [step.gamma for step in walltime.steps] == [7, 3]
+    assert [step["gamma"] for step in walltime.steps] == [7, 3]
     rows = ahead_report.walltime_rows(walltime)
     assert list(rows) == ["γ = 7", "γ = 3", "autoregressive"]
     assert length(rows["γ = 7"]) < length(rows["γ = 3"])
