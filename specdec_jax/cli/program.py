@@ -1,6 +1,7 @@
 """How a program of `scripts/` runs: its command line, and its errors in one line."""
 
 import sys
+import tokenize
 from collections.abc import Callable, Sequence
 
 import gin
@@ -68,7 +69,7 @@ def _quoted(value: str) -> str:
         return value
     try:
         gin.config.parse_value(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, tokenize.TokenError):
         return repr(value)
     return value
 

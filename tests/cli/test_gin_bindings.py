@@ -15,6 +15,7 @@ from specdec_jax.errors import SettingsError
         ("a folder/x", "'a folder/x'"),
         ("'quoted'", "'quoted'"),
         ("None", "None"),
+        ("[1", "'[1'"),  # no value of gin's: a string like any other
         # References, whether or not gin knows the names yet.
         ("%GAMMA", "%GAMMA"),
         ("@gpt_tiny/drafter/GPTConfig()", "@gpt_tiny/drafter/GPTConfig()"),
