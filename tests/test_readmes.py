@@ -1,12 +1,15 @@
-"""Every Python block of every README runs, every command is one, every link leads."""
+"""Every Python block of every README runs, every command is one, every link leads.
 
-import functools
+The commands in the headers of gin files are held to the same.
+"""
+
 import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,26 +33,40 @@ def blocks(readme: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def commands(readme: Path) -> list[list[str]]:
-    """The commands of its shell blocks, as words, without comments."""
+def header_commands(gin_file: Path) -> list[str]:
+    """The command lines in the header of a gin file, whole ones only."""
+    header = gin_file.read_text("utf-8").split("\n\n")[0].replace("\n#", "\n")
+    return re.findall(r"python scripts/(?:[^\n\\]|\\\n)+", header)
+
+
+def commands(file: Path) -> list[list[str]]:
+    """The commands of a README's shell blocks, or of a gin file's header, as words.
+
+    What a shell script hands on to a program is a command of that program too.
+    """
     found = []
-    for block in blocks(readme, "bash"):
+    is_gin = file.suffix == ".gin"
+    for block in header_commands(file) if is_gin else blocks(file, "bash"):
         for line in block.replace("\\\n", " ").splitlines():
             for part in re.split(r"&&|(?<!\S)\|(?!\S)", line):
                 words = shlex.split(part, comments=True)
                 found += [words] if words else []
-    return found
+    return found + [words for one in found for words in handed_on(one)]
 
 
-@functools.cache
-def faults(script: str) -> dict[str, list[str]]:
-    """What is wrong with a script's commands in all READMEs."""
-    given = [
-        words[2:]
-        for readme in READMES
-        for words in commands(readme)
-        if words[:2] == ["python", script]
-    ]
+def handed_on(words: list[str]) -> list[list[str]]:
+    """The command of the program that a shell script runs, if it is told of one."""
+    if words[:2] == ["bash", "scripts/demo.sh"] and words[2:]:
+        return [["python", "scripts/decode.py", *words[2:]]]
+    if words[:2] == ["bash", "scripts/launch_tpu_vm.sh"] and "--" in words:
+        at = words.index("--")
+        kept = [w for w in words[2:at] if w.startswith(("--gin_file=", "--out="))]
+        return [["python", "scripts/decode.py", *kept, *words[at + 1 :]]]
+    return []
+
+
+def faults_of(script: str, given: Sequence[Sequence[str]]) -> list[str]:
+    """What is wrong with arguments of a script, a line for each that is."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.readme_commands", script],
         input=json.dumps(given),
@@ -62,20 +79,17 @@ def faults(script: str) -> dict[str, list[str]]:
     return done.stdout.splitlines()
 
 
-SCRIPTS = sorted(
-    {
-        words[1]
-        for readme in READMES
-        for words in commands(readme)
-        if words[0] == "python" and words[1].startswith("scripts/")
-    }
-)
+GIVEN: dict[str, list[list[str]]] = {}  # the arguments of each script, everywhere
+for file in [*READMES, *sorted(ROOT.glob("configs/**/*.gin"))]:
+    for command in commands(file):
+        if command[0] == "python" and command[1].startswith("scripts/"):
+            GIVEN.setdefault(command[1], []).append(command[2:])
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", GIVEN)
 def test_commands_of_a_program_are_ones_that_it_takes(script):
     assert (ROOT / script).is_file()
-    assert faults(script) == []
+    assert faults_of(script, GIVEN[script]) == []
 
 
 def shell_fault(words: list[str]) -> str | None:
@@ -151,26 +165,23 @@ def test_the_first_page_is_short_and_shows_python_early():
 
 def test_a_wrong_command_is_found():
     wrong = [
-        ["python", "scripts/no_such_program.py2"],
+        ["python", "no_such_program.py"],
         ["bash", "scripts/no_such.sh"],
         ["bash", "scripts/launch_tpu_vm.sh", "--tpye=v4-8"],
         ["pip", "install", "-e", ".[no_such_extra]"],
         ["make", "all"],
     ]
-    assert [words for words in wrong[1:] if not shell_fault(words)] == []
-    script = "scripts/benchmark.py"
+    assert [words for words in wrong if not shell_fault(words)] == []
     given = [
         ["--out=x.jsonl", "--gin.GAMA=4"],
         ["--out=x.jsonl", "--gamma=4"],
         ["--out=x.jsonl", "--gin_file=configs/runs/none.gin"],
         ["--out=x.jsonl", "--gin.GAMMA=4"],
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.readme_commands", script],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=600,
-    )
-    assert len(done.stdout.splitlines()) == 3, done.stdout + done.stderr
+    found = faults_of("scripts/benchmark.py", given)
+    assert len(found) == 3 and "did you mean" in found[0], found
+    assert "gamma" in found[1] and "none.gin" in found[2]
+    told = ["bash", "scripts/launch_tpu_vm.sh", "--gin_file=x", "--", "--gin.A=1"]
+    assert handed_on(told) == [
+        ["python", "scripts/decode.py", "--gin_file=x", "--gin.A=1"]
+    ]

@@ -203,7 +203,7 @@ class GPT(nn.Module):
         """Teacher forcing: logits of the token after each position.
 
         Args:
-          tokens: the text shifted right, from the start token 0 on; T <= max_length.
+          tokens: the text shifted right, from the start token on; T <= max_length.
           deterministic: False for dropout, which needs a "dropout" rng.
         """
         batch, length = tokens.shape

@@ -154,7 +154,7 @@ class T5(nn.Module):
         Args:
           encoder_tokens: the input.
           encoder_mask: True at its tokens, False at padding.
-          decoder_tokens: the output shifted right, from the start token 0 on.
+          decoder_tokens: the output shifted right, from the start token on.
           deterministic: False for dropout, which needs a "dropout" rng.
         """
         encoded = self.encode(encoder_tokens, encoder_mask, deterministic)

@@ -1,4 +1,4 @@
-"""Rows dealt out over processes, and kills anywhere: threads, and no model.
+"""Rows shared among processes, and kills anywhere: threads, and no model.
 
 What real processes with a model write is in `test_real_processes.py`.
 """

@@ -24,15 +24,16 @@ from specdec_jax.partitioning import roofline, topology
 from specdec_jax.partitioning.description import Decode
 from specdec_jax.partitioning.hlo import Program, kind_of
 from specdec_jax.runtime.records import environment
+from specdec_jax.runtime.validation import check_kinds
 from specdec_jax.sampling import theory
-from specdec_jax.typing import Any
+from specdec_jax.typing import Any, self_checked
 
 STEPS = ("target step", "verify step", "draft step")
 LARGE = 2**20  # bytes: a copy of so many is one of a weight or a cache
 FAR = 0.15  # a prediction that is off by more gets a sentence
 
 
-@dataclasses.dataclass(frozen=True)
+@self_checked
 class AOTRun:
     """A pair and how it decodes, to be compiled for a topology.
 
@@ -42,6 +43,9 @@ class AOTRun:
       batch_size: rows decoded together.
       inputs_length: tokens of an input.
       mesh, shard_drafter: as in `load_pair`.
+
+    Raises:
+      SettingsError: a number is not what it may be.
     """
 
     target: T5Config
@@ -51,6 +55,9 @@ class AOTRun:
     inputs_length: int = 512
     mesh: Any = "auto"
     shard_drafter: bool = False
+
+    def __post_init__(self):
+        check_kinds(self)
 
     def decode(self, devices: Sequence) -> Decode:
         """The decode that is compiled."""
