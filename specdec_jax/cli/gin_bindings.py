@@ -150,4 +150,10 @@ def require_use(*roots: Callable | str) -> None:
     Raises:
       SettingsError: see `gin_use.check_use`.
     """
-    check_use(roots, flags.FLAGS.gin_bindings)
+    called = {root if isinstance(root, str) else root.__name__ for root in roots}
+    also = [
+        macro
+        for macro, lines in ALSO.items()
+        if any(line.partition(".")[0] in called for line in lines)
+    ]
+    check_use(roots, flags.FLAGS.gin_bindings, also)

@@ -9,7 +9,7 @@ import difflib
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import gin
@@ -85,15 +85,16 @@ class Use:
             for key in self.parameters
         )
 
-    def hint(self, name: str) -> str:
+    def hint(self, name: str, also: Collection[str] = ()) -> str:
         """What may have been meant by a name that is not used."""
         if "." in name:
             functions = sorted({function for _, function, _ in self.parameters})
             return f"it uses what is bound of {', '.join(functions)}"
-        near = difflib.get_close_matches(name, self.macros, 1)
+        macros = sorted(self.macros.union(also))
+        near = difflib.get_close_matches(name, macros, 1)
         if near:
             return f"did you mean {near[0]}?"
-        return f"its macros are {', '.join(sorted(self.macros)) or 'none'}"
+        return f"its macros are {', '.join(macros) or 'none'}"
 
     def check_text(self) -> None:
         """Raises SettingsError where a number is bound to a string, such as a path.
@@ -113,12 +114,17 @@ class Use:
                 )
 
 
-def check_use(roots: Iterable[Callable | str], bindings: Sequence[str]) -> None:
+def check_use(
+    roots: Iterable[Callable | str],
+    bindings: Sequence[str],
+    also: Collection[str] = (),
+) -> None:
     """Refuses bindings of the command line that no root uses, and what is missing.
 
     Args:
       roots: what the program calls, as `Use` takes them.
       bindings: of the command line, as "NAME = VALUE".
+      also: macros that a root would use if the command line gave them.
 
     Raises:
       SettingsError: a binding is not used, a required macro is not bound, or a number
@@ -129,7 +135,7 @@ def check_use(roots: Iterable[Callable | str], bindings: Sequence[str]) -> None:
         name = binding.partition("=")[0].strip()
         if not use.has(name):
             raise SettingsError(
-                f"nothing in {program} uses {name} here: {use.hint(name)}"
+                f"nothing in {program} uses {name} here: {use.hint(name, also)}"
             )
     if use.missing:
         flags = " ".join(f"--gin.{name}=..." for name in sorted(use.missing))
