@@ -26,7 +26,8 @@ LAYERS = 2
 
 def compile_ahead(folder, *flags, gin_file=GIN):
     command = [sys.executable, "scripts/compile_ahead.py", f"--gin_file={gin_file}"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    # libtpu reads XLA_FLAGS too, and aborts at a flag of the CPU's compiler.
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
     done = subprocess.run(
         [*command, f"--out={folder}", *flags],
         cwd=ROOT,
