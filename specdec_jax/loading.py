@@ -24,7 +24,7 @@ from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.inputs import source_tokens
 from specdec_jax.pair import DrafterLike, Pair, made_drafter
 from specdec_jax.partitioning.loops import Partition
-from specdec_jax.partitioning.mesh import choose_mesh
+from specdec_jax.partitioning.mesh import choose_mesh, lowering_on
 from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.typing import Params
 
@@ -70,13 +70,14 @@ class OpenModel:
           mesh: the devices to put them on; one device if not given.
           sharded: over the mesh's axis `model`; else replicated.
         """
-        dtype, model = self.config.dtype, language_model(self.config)
-        if mesh is None:
-            params = self.checkpoint.load(dtype, packed=True)
-            return Model(self.config, model, params, self.tokenizer)
-        layout = layout_of(self.config, mesh, sharded)
-        params = self.checkpoint.load(dtype, layout.parameter, packed=True)
-        return Model(self.config, partitioned(model, layout), params, self.tokenizer)
+        lowering = lowering_on(mesh, sharded)
+        config = dataclasses.replace(self.config, lowering=lowering)
+        model, place = language_model(config), None
+        if mesh is not None:
+            layout = layout_of(config, mesh, sharded)
+            model, place = partitioned(model, layout), layout.parameter
+        params = self.checkpoint.load(config.dtype, place, lowering.packed)
+        return Model(config, model, params, self.tokenizer)
 
 
 def open_model(
@@ -112,7 +113,7 @@ def open_model(
     )
     checkpoint.check()
     sizes = dataclasses.replace(
-        checkpoint.config, vocab_size=found.vocab_size, dtype=dtype, packed=True
+        checkpoint.config, vocab_size=found.vocab_size, dtype=dtype
     )
     return OpenModel(checkpoint, found, sizes)
 

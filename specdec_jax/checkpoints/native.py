@@ -38,7 +38,7 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     flat = traverse_util.flatten_dict(params, sep="/")
     written = {"format": config.format, **dataclasses.asdict(config)}
-    del written["packed"], written["dtype"]  # how a model is run, not what it is
+    del written["lowering"], written["dtype"]  # how a model is run, not what it is
     (folder / CONFIG_FILE).write_text(json.dumps(written, indent=2) + "\n", "utf-8")
     safetensors_file.write(
         folder / WEIGHTS_FILE,

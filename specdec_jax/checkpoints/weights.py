@@ -16,7 +16,8 @@ from flax import traverse_util
 
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.config import ModelConfig
-from specdec_jax.models.packing import packed_parts, stacked_shape
+from specdec_jax.models.layers import parts_of
+from specdec_jax.models.packing import packed_parts, packed_shape
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Callable, Params
@@ -67,7 +68,7 @@ class Checkpoint:
         self,
         dtype: str = "float32",
         place: Placing | None = None,
-        packed: bool = False,
+        packed: int = 0,
     ) -> Params:
         """Reads all parameters, one after the other.
 
@@ -78,8 +79,8 @@ class Checkpoint:
           dtype: what they are cast to.
           place: the sharding of a parameter by its name and shape; only the parts that
             this process' devices hold are read. One device holds all if not given.
-          packed: whether kernels that share an input are read into one, see
-            `models.packing`.
+          packed: the m of `models.packing`: kernels that share an input are read into
+            one, for so many devices. 0 leaves them apart.
 
         Raises:
           CheckpointError: a tensor is missing, misshapen, not one of the
@@ -93,7 +94,7 @@ class Checkpoint:
         )
         flat = {}
         for name, members in parts.items():
-            tensor = _stacked([self._named_in_errors(member) for member in members])
+            tensor = _packed([self._named_in_errors(m) for m in members], packed)
             flat[name] = _read(name, tensor, jnp.dtype(dtype), place)
         return traverse_util.unflatten_dict(flat, sep="/")
 
@@ -170,17 +171,29 @@ def _all_finite(part: np.ndarray) -> bool:
     return bool(np.isfinite(total) or np.isfinite(part).all())
 
 
-def _stacked(tensors: list[Tensor]) -> Tensor:
-    """Kernels [D, F] as one [D, G, F], biases [F] as [G, F]; one alone as it is."""
+def _packed(tensors: list[Tensor], packed: int) -> Tensor:
+    """Kernels [D, F] as one [D, G * F], as `models.packing` has them; one as it is."""
     if len(tensors) == 1:
         return tensors[0]
+    shape = packed_shape(tensors[0].shape, len(tensors))
+    width = tensors[0].shape[-1] // parts_of(tensors[0].shape[-1], packed)
 
     def read(index: Index) -> np.ndarray:
-        *before, which, last = index
-        return np.stack([t.read((*before, last)) for t in tensors[which]], axis=-2)
+        *before, columns = index
+        start, stop, _ = columns.indices(shape[-1])
+        pieces = []
+        while start < stop:
+            piece, offset = divmod(start, width)
+            part, member = divmod(piece, len(tensors))
+            end = min(stop, start - offset + width)
+            first = part * width + offset
+            own = slice(first, first + end - start)
+            pieces.append(tensors[member].read((*before, own)))
+            start = end
+        return np.concatenate(pieces, axis=-1)
 
     widest = max((tensor.dtype for tensor in tensors), key=lambda d: d.itemsize)
-    return Tensor(stacked_shape(tensors[0].shape, len(tensors)), widest, read)
+    return Tensor(shape, widest, read)
 
 
 def _read(name, tensor, dtype, place) -> jax.Array:

@@ -13,7 +13,8 @@ import numpy as np
 
 from specdec_jax.axes import constrain
 from specdec_jax.models import cache as kv
-from specdec_jax.models.layers import Dense, DenseGroup, Dropout
+from specdec_jax.models.layers import Dense, DenseGroup, Dropout, precision_of
+from specdec_jax.models.lowering import Lowering
 from specdec_jax.typing import Array, Bool, Float, Float32, Int32
 
 # What is added to the attention logits of places that must not be seen. Finite, as in
@@ -135,7 +136,7 @@ class Attention(nn.Module):
     head_size: int
     dropout_rate: float
     dtype: jnp.dtype
-    packed: bool = False
+    lowering: Lowering
     use_bias: bool = False
     scaled: bool = False  # attention logits, by H^-0.5
 
@@ -152,13 +153,19 @@ class Attention(nn.Module):
         inits = {"query": query_init, "key": attention_init, "value": attention_init}
         for group in self.groups():
             group.declare(self, self.dtype, inits)
-        self.out = Dense(self.width, self.dtype, attention_init, use_bias=self.use_bias)
+        self.out = Dense(
+            self.width,
+            self.dtype,
+            self.lowering,
+            attention_init,
+            use_bias=self.use_bias,
+        )
         # One mask for all queries, as in T5X.
         self.dropout = Dropout(self.dropout_rate)
 
     def _group(self, *names: str) -> DenseGroup:
         width = self.num_heads * self.head_size
-        return DenseGroup(names, width, self.packed and len(names) > 1, self.use_bias)
+        return DenseGroup(names, width, self.lowering, self.use_bias)
 
     def _project(self, group: DenseGroup, x: Array) -> list[Float[Array, "B N T H"]]:
         split = (*x.shape[:2], self.num_heads, self.head_size)
@@ -174,14 +181,19 @@ class Attention(nn.Module):
         bias: Float32[Array, "..."],
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
+        precision = precision_of(self.dtype)
         logits = jnp.einsum(
-            "bnth,bnsh->bnts", query, seen.keys, preferred_element_type=jnp.float32
+            "bnth,bnsh->bnts",
+            query,
+            seen.keys,
+            precision=precision,
+            preferred_element_type=jnp.float32,
         )
         if self.scaled:
             logits = logits * self.head_size**-0.5
         weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.dtype)
         weights = self.dropout(weights, deterministic)
-        mixed = jnp.einsum("bnts,bnsh->bnth", weights, seen.values)
+        mixed = jnp.einsum("bnts,bnsh->bnth", weights, seen.values, precision=precision)
         batch, _, length, _ = mixed.shape
         out = self.out(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1))
         return constrain(out, "batch", "length", "embed")
@@ -205,7 +217,7 @@ class SelfAttention(Attention):
         query, keys, values = self._project(self.groups()[0], x)
         seen = kv.KeyValues(keys, values)
         if cache is not None:
-            seen = kv.overwrite(cache, seen, lengths)
+            seen = kv.overwrite(cache, seen, lengths, self.lowering.cache_write)
         return self._mix(query, seen, bias, deterministic), seen
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from specdec_jax.axes import constrain
+from specdec_jax.models.lowering import CacheWrite
 from specdec_jax.typing import Array, Float, Int32, record
 
 AXES = ("batch", "heads", "slots", "head_dim")  # of keys and of values
@@ -29,8 +30,14 @@ def empty(batch: int, heads: int, slots: int, head_size: int, dtype) -> KeyValue
     return KeyValues(keys=zeros, values=zeros)
 
 
+SELECTED = 32  # tokens: of longer blocks, as a prompt is, each row is a slice
+
+
 def overwrite(
-    cache: KeyValues, new: KeyValues, lengths: Int32[Array, " B"]
+    cache: KeyValues,
+    new: KeyValues,
+    lengths: Int32[Array, " B"],
+    how: CacheWrite = CacheWrite.SLICE,
 ) -> KeyValues:
     """Puts T new tokens of each row at that row's own length.
 
@@ -42,19 +49,39 @@ def overwrite(
       cache: S slots.
       new: T slots, in place of S.
       lengths: [B], the first slot that each row writes.
+      how: changes nothing but the time.
 
     Returns:
       The cache with slots lengths .. lengths + T - 1 replaced.
     """
+    batch, _, tokens, _ = new.keys.shape
+    selects = how is CacheWrite.SELECT and batch > 1 and tokens <= SELECTED
+    if selects:
+        write = _select
+    elif how is CacheWrite.WIDE_SLICE and tokens == 1 < cache.keys.shape[2]:
+        write = jax.vmap(lambda *args: _slice(args[0], *_widen(*args)))
+    else:
+        write = jax.vmap(_slice)
+    return jax.tree.map(lambda s, t: constrain(write(s, t, lengths), *AXES), cache, new)
 
-    def write(buffer, block, start):
-        if block.shape[1] == 1 < buffer.shape[1]:
-            block, start = _widen(buffer, block, start)
-        return jax.lax.dynamic_update_slice(buffer, block, (0, start, 0))
 
-    return jax.tree.map(
-        lambda s, t: constrain(jax.vmap(write)(s, t, lengths), *AXES), cache, new
-    )
+def _slice(
+    buffer: Float[Array, "N S H"], block: Float[Array, "N T H"], start: Int32[Array, ""]
+) -> Float[Array, "N S H"]:
+    return jax.lax.dynamic_update_slice(buffer, block, (0, start, 0))
+
+
+def _select(
+    buffer: Float[Array, "B N S H"],
+    block: Float[Array, "B N T H"],
+    starts: Int32[Array, " B"],
+) -> Float[Array, "B N S H"]:
+    """Each slot is its old self or one of the block's tokens."""
+    place = jnp.arange(buffer.shape[2], dtype=jnp.int32)[None] - starts[:, None]  # B S
+    for token in range(block.shape[2]):
+        is_here = (place == token)[:, None, :, None]
+        buffer = jnp.where(is_here, block[:, :, token : token + 1], buffer)
+    return buffer
 
 
 def _widen(

@@ -22,10 +22,10 @@ ParameterAxes = tuple[tuple[str, tuple[str, ...]], ...]
 COMMON_AXES: ParameterAxes = (
     ("token_embedder/embedding", ("lookup", "embed")),
     ("attention/(query|key|value)/kernel", ("embed", "joined_kv")),
-    (r"attention/\w+_and_\w+/kernel", ("embed", "group", "joined_kv")),
+    (r"attention/\w+_and_\w+/kernel", ("embed", "joined_kv")),
     ("attention/out/kernel", ("joined_kv", "embed")),
     ("mlp/(wi|wi_0|wi_1)/kernel", ("embed", "mlp")),
-    (r"mlp/\w+_and_\w+/kernel", ("embed", "group", "mlp")),
+    (r"mlp/\w+_and_\w+/kernel", ("embed", "mlp")),
     ("mlp/wo/kernel", ("mlp", "embed")),
     ("logits_dense/kernel", ("embed", "vocab")),
     ("norm/scale", ("embed",)),
@@ -46,7 +46,7 @@ class ModelConfig:
       step_kernels: attention kernels, [D, N H], that a decoder layer reads in a step.
       step_sums: sums over the mesh's axis `model` that a decoder layer takes.
       vocab_size, padded_vocab_size, emb_dim, num_heads, head_dim, mlp_dim,
-        mlp_activations, logits_via_embedding, dtype, packed: fields of every family.
+        mlp_activations, logits_via_embedding, dtype, lowering: fields of every family.
     """
 
     family: ClassVar[str]

@@ -18,6 +18,7 @@ from specdec_jax.models import cache as kv
 from specdec_jax.models.config import COMMON_AXES, ModelConfig, check_network
 from specdec_jax.models.inputs import NoInputs, go_on
 from specdec_jax.models.layers import Dense, Dropout, Embed, FeedForward, LayerNorm
+from specdec_jax.models.lowering import Lowering
 from specdec_jax.typing import Array, Float, Float32, Int32, self_checked
 
 Past = tuple[kv.KeyValues, ...]
@@ -40,7 +41,7 @@ class GPTConfig(ModelConfig):
       dropout_rate: in training.
       dtype: "float32" or "bfloat16", of weights and activations; norms, attention
         softmax and logits are float32 in both.
-      packed: as in `T5Config`.
+      lowering: as in `T5Config`.
     """
 
     vocab_size: int
@@ -55,7 +56,7 @@ class GPTConfig(ModelConfig):
     logits_via_embedding: bool = False
     dropout_rate: float = 0.1
     dtype: str = "float32"
-    packed: bool = False
+    lowering: Lowering = Lowering()
 
     family = "GPT"
     format = "specdec_jax.gpt"
@@ -76,7 +77,7 @@ class GPTConfig(ModelConfig):
         ("position_embedder/embedding", ("positions", "embed")),
         ("norm/bias", ("embed",)),
         ("attention/(query|key|value)/bias", ("joined_kv",)),
-        (r"attention/\w+_and_\w+/bias", ("group", "joined_kv")),
+        (r"attention/\w+_and_\w+/bias", ("joined_kv",)),
         ("mlp/wi/bias", ("mlp",)),
         ("(attention/out|mlp/wo)/bias", ("embed",)),
     )
@@ -126,7 +127,7 @@ class GPTLayer(nn.Module):
             head_size=c.head_dim,
             dropout_rate=c.dropout_rate,
             dtype=dtype,
-            packed=c.packed,
+            lowering=c.lowering,
             use_bias=True,
             scaled=True,
         )
@@ -137,7 +138,7 @@ class GPTLayer(nn.Module):
             activations=c.mlp_activations,
             dropout_rate=c.dropout_rate,
             dtype=dtype,
-            packed=c.packed,
+            lowering=c.lowering,
             use_bias=True,
         )
         self.dropout = Dropout(c.dropout_rate)
@@ -162,7 +163,7 @@ class GPTDecoder(nn.Module):
         self.dropout = Dropout(c.dropout_rate)
         if not c.logits_via_embedding:
             self.logits_dense = Dense(
-                c.padded_vocab_size, dtype, out_dtype=jnp.dtype(jnp.float32)
+                c.padded_vocab_size, dtype, c.lowering, out_dtype=jnp.dtype(jnp.float32)
             )
 
     def __call__(
@@ -191,9 +192,11 @@ class GPT(nn.Module):
         dtype = jnp.dtype(c.dtype)
         # Tied, it also has to give logits of a reasonable size.
         deviation = c.emb_dim**-0.5 if c.logits_via_embedding else 1.0
-        self.token_embedder = Embed(c.padded_vocab_size, c.emb_dim, dtype, deviation)
+        self.token_embedder = Embed(
+            c.padded_vocab_size, c.emb_dim, dtype, c.lowering, deviation
+        )
         self.position_embedder = Embed(
-            c.max_length, c.emb_dim, dtype, POSITION_DEVIATION
+            c.max_length, c.emb_dim, dtype, c.lowering, POSITION_DEVIATION
         )
         self.decoder = GPTDecoder(c)
 

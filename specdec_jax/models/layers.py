@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 
 from specdec_jax.axes import constrain
+from specdec_jax.models.lowering import Lowering
 from specdec_jax.typing import Array, Callable, Float, Int32
 
 Initializer = Callable[..., Array]
@@ -16,11 +18,43 @@ Initializer = Callable[..., Array]
 fan_in_init = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
 
 
+def product(
+    x: Float[Array, "... D"],
+    kernel: Float[Array, "D F"],
+    out_dtype: jnp.dtype,
+    lowering: Lowering,
+) -> Float[Array, "... F"]:
+    """x @ kernel, of one dtype.
+
+    Float32 is multiplied as float32: a TPU would otherwise round factors to bfloat16.
+    """
+    # Flat, since XLA on CPU transposes the gradients of a 3-d product by copying.
+    flat = x.reshape(-1, x.shape[-1])
+    rows = flat.shape[0]
+    if rows < lowering.least_rows:
+        flat = jnp.pad(flat, ((0, lowering.least_rows - rows), (0, 0)))
+    flat = jnp.dot(
+        flat,
+        kernel,
+        precision=precision_of(x.dtype),
+        preferred_element_type=out_dtype,
+    )
+    if lowering.row_major:
+        flat = with_layout_constraint(flat, Layout((0, 1)))
+    return flat[:rows].reshape(*x.shape[:-1], -1)
+
+
+def precision_of(dtype: jnp.dtype) -> jax.lax.Precision | None:
+    """Of a product: HIGHEST where the factors are float32."""
+    return jax.lax.Precision.HIGHEST if dtype == jnp.float32 else None
+
+
 class Dense(nn.Module):
     """A product with one kernel: [..., D] -> [..., features]; a T5's has no bias."""
 
     features: int
     dtype: jnp.dtype
+    lowering: Lowering
     kernel_init: Initializer = fan_in_init
     out_dtype: jnp.dtype | None = None
     use_bias: bool = False
@@ -29,49 +63,17 @@ class Dense(nn.Module):
     def __call__(self, x: Float[Array, "... D"]) -> Float[Array, "... F"]:
         shape = (x.shape[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, jnp.float32)
-        # Flat, since XLA on CPU transposes the gradients of a 3-d product by copying.
-        flat = jnp.dot(
-            x.astype(self.dtype).reshape(-1, x.shape[-1]),
+        y = product(
+            x.astype(self.dtype),
             kernel.astype(self.dtype),
-            preferred_element_type=self.out_dtype or self.dtype,
+            self.out_dtype or self.dtype,
+            self.lowering,
         )
         if self.use_bias:
             shape = (self.features,)
             bias = self.param("bias", nn.initializers.zeros, shape, jnp.float32)
-            flat = flat + bias.astype(flat.dtype)[None]
-        return flat.reshape(*x.shape[:-1], self.features)
-
-
-class StackedDense(nn.Module):
-    """One product with G kernels of one shape: [..., D] -> G arrays [..., features].
-
-    The kernels lie beside each other as [D, G, features], which is the same memory as
-    one of width G * features, and their biases as [G, features]. Cut over the devices
-    of a mesh along `features`, each device has its part of every kernel, so that
-    nothing moves after the product.
-    """
-
-    kernels: int
-    features: int
-    dtype: jnp.dtype
-    use_bias: bool = False
-
-    @nn.compact
-    def __call__(self, x: Float[Array, "... D"]) -> list[Float[Array, "... F"]]:
-        shape = (x.shape[-1], self.kernels, self.features)
-        kernel = self.param("kernel", fan_in_init, shape, jnp.float32)
-        flat = jnp.tensordot(
-            x.astype(self.dtype).reshape(-1, x.shape[-1]),
-            kernel.astype(self.dtype),
-            axes=1,
-            preferred_element_type=self.dtype,
-        )
-        if self.use_bias:
-            shape = (self.kernels, self.features)
-            bias = self.param("bias", nn.initializers.zeros, shape, jnp.float32)
-            flat = flat + bias.astype(self.dtype)[None]
-        split = (*x.shape[:-1], self.features)
-        return [flat[:, i].reshape(split) for i in range(self.kernels)]
+            y = y + jnp.expand_dims(bias.astype(y.dtype), range(y.ndim - 1))
+        return y
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,39 +81,57 @@ class DenseGroup:
     """Products of one input with several kernels of one module.
 
     Apart, each kernel has its own name, as in T5X. Packed (see
-    `specdec_jax.models.packing`), they are one stacked kernel named by all of them, so
+    `specdec_jax.models.packing`), they are one wide kernel named by all of them, so
     that a small decoding step makes one large product in place of several small ones.
 
     Attributes:
       names: of the kernels.
-      features: the width of each product.
-      packed: whether the parameters hold the one stacked kernel.
-      use_bias: whether each has a bias, which is stacked as the kernels are.
+      features: F, the width of each product.
+      lowering: whether, and for how many devices, they are packed.
+      use_bias: whether each has a bias, which is packed as the kernels are.
     """
 
     names: tuple[str, ...]
     features: int
-    packed: bool
+    lowering: Lowering
     use_bias: bool = False
+
+    @property
+    def packed(self) -> bool:
+        return self.lowering.packed > 0 and len(self.names) > 1
 
     def declare(
         self, module: nn.Module, dtype: jnp.dtype, inits: Mapping[str, Initializer] = {}
     ) -> None:
         """Gives the module its kernels; for use in `setup`."""
+        names, features = self.names, self.features
         if self.packed:
-            stacked = StackedDense(len(self.names), self.features, dtype, self.use_bias)
-            setattr(module, packed_name(self.names), stacked)
-            return
-        for name in self.names:
-            init = inits.get(name, fan_in_init)
-            dense = Dense(self.features, dtype, init, use_bias=self.use_bias)
+            names, features = (packed_name(names),), features * len(names)
+        for name in names:
+            dense = Dense(
+                features,
+                dtype,
+                self.lowering,
+                inits.get(name, fan_in_init),
+                use_bias=self.use_bias,
+            )
             setattr(module, name, dense)
 
     def apply(self, module: nn.Module, x: Array) -> list[Array]:
         """[..., D] -> one array [..., features] for each kernel, in order."""
         if not self.packed:
             return [getattr(module, name)(x) for name in self.names]
-        return getattr(module, packed_name(self.names))(x)
+        wide = getattr(module, packed_name(self.names))(x)
+        parts = parts_of(self.features, self.lowering.packed)
+        # Each device has its own columns of every kernel: nothing moves.
+        split = wide.reshape(*x.shape[:-1], parts, len(self.names), -1)
+        joined = (*x.shape[:-1], self.features)
+        return [split[..., i, :].reshape(joined) for i in range(len(self.names))]
+
+
+def parts_of(features: int, packed: int) -> int:
+    """Parts that kernels of a width are packed in; 1 where devices do not divide it."""
+    return packed if features % packed == 0 else 1
 
 
 def packed_name(names: Iterable[str]) -> str:
@@ -161,6 +181,7 @@ class Embed(nn.Module):
     num_embeddings: int
     features: int
     dtype: jnp.dtype
+    lowering: Lowering
     deviation: float = 1.0  # of what it is drawn from
 
     def setup(self):
@@ -178,9 +199,7 @@ class Embed(nn.Module):
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """Float32 logits of features against every embedding."""
         embedding = self.embedding.astype(self.dtype)
-        return jnp.einsum(
-            "btd,vd->btv", x, embedding, preferred_element_type=jnp.float32
-        )
+        return product(x, embedding.T, jnp.dtype(jnp.float32), self.lowering)
 
 
 class Dropout(nn.Module):
@@ -208,17 +227,15 @@ class FeedForward(nn.Module):
     activations: tuple[str, ...]
     dropout_rate: float
     dtype: jnp.dtype
-    packed: bool = False
+    lowering: Lowering
     use_bias: bool = False
 
     def setup(self):
         gated = len(self.activations) > 1
         names = ("wi_0", "wi_1") if gated else ("wi",)
-        self.inner = DenseGroup(
-            names, self.hidden, self.packed and gated, self.use_bias
-        )
+        self.inner = DenseGroup(names, self.hidden, self.lowering, self.use_bias)
         self.inner.declare(self, self.dtype)
-        self.wo = Dense(self.width, self.dtype, use_bias=self.use_bias)
+        self.wo = Dense(self.width, self.dtype, self.lowering, use_bias=self.use_bias)
         self.dropout = Dropout(self.dropout_rate)
 
     def __call__(

@@ -5,19 +5,21 @@ reading of weights plus a fixed cost for each product, so fewer and wider produc
 faster, most of all in a verify pass. The numbers are the same: a column of a product
 depends on no other column.
 
-Kernels [D, F] are stacked as [D, G, F] and biases [F] as [G, F], see
-`layers.StackedDense`.
+G kernels [D, F] become one [D, G * F], in m parts for m devices: the first F / m
+columns of each kernel, then the next of each, and so on, as biases [F] do. Sharded by
+columns, each device has its own part of every kernel. An axis of length G would be what
+a TPU tiles by, and lays out anew before each decode.
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import jax.numpy as jnp
 from flax import traverse_util
 
 from specdec_jax.models.config import ModelConfig
-from specdec_jax.models.layers import packed_name
-from specdec_jax.typing import Params
+from specdec_jax.models.layers import packed_name, parts_of
+from specdec_jax.typing import Array, Params
 
 
 def packed_parts(
@@ -46,19 +48,31 @@ def packed_parts(
     return parts
 
 
-def stacked_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
+def packed_shape(shape: tuple[int, ...], number: int) -> tuple[int, ...]:
     """The shape of as many packed parameters, each of this shape."""
     *before, features = shape
-    return (*before, number, features)
+    return (*before, number * features)
 
 
 def pack(config: ModelConfig, params: Params) -> Params:
-    """The parameters of a packed network, from those of an unpacked one."""
+    """The parameters of a packed network, from those of an unpacked one.
+
+    Args:
+      config: whose `lowering` says for how many devices.
+      params: unpacked.
+    """
     flat = traverse_util.flatten_dict(params, sep="/")
     packed = {
-        name: flat[parts[0]]
-        if len(parts) == 1
-        else jnp.stack([flat[part] for part in parts], axis=-2)
-        for name, parts in packed_parts(config, flat).items()
+        name: flat[members[0]]
+        if len(members) == 1
+        else _side_by_side([flat[member] for member in members], config.lowering.packed)
+        for name, members in packed_parts(config, flat).items()
     }
     return traverse_util.unflatten_dict(packed, sep="/")
+
+
+def _side_by_side(kernels: Sequence[Array], packed: int) -> Array:
+    *before, features = kernels[0].shape
+    parts = parts_of(features, max(packed, 1))
+    split = [kernel.reshape(*before, parts, -1) for kernel in kernels]
+    return jnp.stack(split, axis=-2).reshape(*before, -1)

@@ -6,7 +6,8 @@ import jax
 from flax import traverse_util
 
 from specdec_jax.models.config import ModelConfig
-from specdec_jax.models.packing import packed_parts, stacked_shape
+from specdec_jax.models.lowering import Lowering
+from specdec_jax.models.packing import packed_parts, packed_shape
 from specdec_jax.typing import Array, Key, Params
 
 
@@ -17,7 +18,7 @@ def random_params(config: ModelConfig, key: Key[Array, ""]) -> Params:
 
 def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter, unpacked, by its path joined by "/"."""
-    config = dataclasses.replace(config, packed=False)
+    config = dataclasses.replace(config, lowering=Lowering())
     tree = jax.eval_shape(lambda: random_params(config, jax.random.key(0)))
     flat = traverse_util.flatten_dict(tree, sep="/")
     return {name: leaf.shape for name, leaf in flat.items()}
@@ -29,6 +30,6 @@ def packed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return {
         name: shapes[parts[0]]
         if len(parts) == 1
-        else stacked_shape(shapes[parts[0]], len(parts))
+        else packed_shape(shapes[parts[0]], len(parts))
         for name, parts in packed_parts(config, shapes).items()
     }

@@ -18,6 +18,7 @@ from specdec_jax.models import cache as kv
 from specdec_jax.models.config import COMMON_AXES, ModelConfig, check_network
 from specdec_jax.models.inputs import EncoderInputs, answer
 from specdec_jax.models.layers import Embed
+from specdec_jax.models.lowering import Lowering
 from specdec_jax.models.t5_stacks import Decoder, Encoder
 from specdec_jax.typing import (
     Array,
@@ -46,8 +47,8 @@ class T5Config(ModelConfig):
       dropout_rate: in training.
       dtype: "float32" or "bfloat16", of weights and activations; norms, attention
         softmax and logits are float32 in both. float16 overflows in T5.
-      packed: whether kernels that share an input are stored as one. Weights are drawn
-        unpacked, and packed by `packing.pack`.
+      lowering: how it is computed, not what. Weights are drawn unpacked, and packed
+        by `packing.pack`.
     """
 
     vocab_size: int
@@ -65,7 +66,7 @@ class T5Config(ModelConfig):
     relative_attention_max_distance: int = 128
     dropout_rate: float = 0.1
     dtype: str = "float32"
-    packed: bool = False
+    lowering: Lowering = Lowering()
 
     family = "T5"
     format = "specdec_jax.t5"
@@ -138,7 +139,9 @@ class T5(nn.Module):
 
     def setup(self):
         c = self.config
-        self.token_embedder = Embed(c.padded_vocab_size, c.emb_dim, jnp.dtype(c.dtype))
+        self.token_embedder = Embed(
+            c.padded_vocab_size, c.emb_dim, jnp.dtype(c.dtype), c.lowering
+        )
         self.encoder = Encoder(c)
         self.decoder = Decoder(c)
 

@@ -102,6 +102,7 @@ class Decoder(nn.Module):
             self.logits_dense = Dense(
                 c.padded_vocab_size,
                 jnp.dtype(c.dtype),
+                c.lowering,
                 out_dtype=jnp.dtype(jnp.float32),
             )
 
@@ -156,7 +157,7 @@ def _attention_sizes(config: ModelConfig) -> dict:
         "head_size": config.head_dim,
         "dropout_rate": config.dropout_rate,
         "dtype": jnp.dtype(config.dtype),
-        "packed": config.packed,
+        "lowering": config.lowering,
     }
 
 
@@ -167,5 +168,5 @@ def _feed_forward_sizes(config: ModelConfig) -> dict:
         "activations": config.mlp_activations,
         "dropout_rate": config.dropout_rate,
         "dtype": jnp.dtype(config.dtype),
-        "packed": config.packed,
+        "lowering": config.lowering,
     }

@@ -25,7 +25,7 @@ from specdec_jax.models.cache import AXES, KeyValues
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.parameters import packed_shapes
 from specdec_jax.partitioning.loops import Partition
-from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh
+from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh, lowering_on
 from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.sampling import Rule, TokenRule, row_keys
 from specdec_jax.sampling.keys import seed_key
@@ -75,7 +75,9 @@ class Decode:
         )
 
     def _side(self, config: ModelConfig, sharded: bool, padded: int) -> "Side":
-        config = dataclasses.replace(config, dtype=self.dtype, packed=True)
+        mesh = self.partition and self.partition.mesh
+        lowering = lowering_on(mesh, sharded, self.devices)
+        config = dataclasses.replace(config, dtype=self.dtype, lowering=lowering)
         model, layout = language_model(config), None
         if self.partition is not None:
             layout = layout_of(config, self.partition.mesh, sharded)

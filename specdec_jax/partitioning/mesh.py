@@ -13,6 +13,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.lowering import Lowering, lowering_for
 from specdec_jax.typing import Any, Callable
 
 DATA, MODEL = AXES = ("data", "model")
@@ -109,6 +110,25 @@ def step_bytes(config: ModelConfig) -> int:
     mlp = (len(config.mlp_activations) + 1) * config.emb_dim * config.mlp_dim
     logits = config.emb_dim * config.padded_vocab_size
     return 2 * (config.decoder_layers * (attention + mlp) + logits)
+
+
+def lowering_on(
+    mesh: Mesh | None,
+    sharded: bool = True,
+    devices: Sequence[jax.Device] | None = None,
+) -> Lowering:
+    """How a network is computed where it is.
+
+    Args:
+      mesh: the devices, or None for one.
+      sharded: whether it is, over the mesh's axis `model`.
+      devices: of which the first counts where there is no mesh; of this process if not
+        given.
+    """
+    if mesh is None:
+        return lowering_for((devices or jax.local_devices())[0].platform)
+    parts = axis_size(mesh, MODEL) if sharded else 1
+    return lowering_for(mesh.devices.flat[0].platform, parts)
 
 
 def axis_size(mesh: Mesh | AbstractMesh, axis: str) -> int:

@@ -34,7 +34,6 @@ REPLICATED: Mapping[str, str | None] = {
     "vocab": None,
     "lookup": None,
     "positions": None,
-    "group": None,
     "buckets": None,
 }
 SHARDED = {"heads": MODEL, "joined_kv": MODEL, "mlp": MODEL, "vocab": MODEL}
