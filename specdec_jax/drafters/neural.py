@@ -100,11 +100,14 @@ class NeuralDrafter:
             logits, _, cache = self.model.extend(params, cache, token, lengths + i - 1)
             return (cache, *draft(i, logits, tokens, probs))
 
+        # Zeros that depend on the step: constant ones would be made before the decoding
+        # loop, and copied in each of its steps.
+        zero, _ = jax.lax.optimization_barrier((jnp.float32(0), lengths))
         first = draft(
             0,
             logits,
             jnp.zeros((batch, width), jnp.int32),
-            jnp.zeros((batch, width, logits.shape[-1]), jnp.float32),
+            jnp.broadcast_to(zero, (batch, width, logits.shape[-1])),
         )
         cache, _, tokens, probs = jax.lax.fori_loop(
             1, gamma.max(), body, (cache, *first)

@@ -13,8 +13,8 @@ import numpy as np
 
 from specdec_jax.axes import constrain
 from specdec_jax.models import cache as kv
-from specdec_jax.models.layers import Dense, DenseGroup, Dropout, precision_of
-from specdec_jax.models.lowering import Lowering
+from specdec_jax.models.layers import Dense, DenseGroup, Dropout
+from specdec_jax.models.lowering import Lowering, precision_of
 from specdec_jax.typing import Array, Bool, Float, Float32, Int32
 
 # What is added to the attention logits of places that must not be seen. Finite, as in
@@ -67,19 +67,42 @@ class RelativeBias(nn.Module):
     num_buckets: int
     max_distance: int
 
-    @nn.compact
-    def by_distance(self, distances: np.ndarray) -> Float[Array, "N K"]:
-        """Float32 bias of each head at each of K distances (numpy, known early)."""
-        rel_embedding = self.param(
+    def setup(self):
+        self.rel_embedding = self.param(
             "rel_embedding",
             nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
             (self.num_heads, self.num_buckets),
             jnp.float32,
         )
-        buckets = relative_buckets(
+
+    def by_distance(self, distances: np.ndarray) -> Float[Array, "N K"]:
+        """Float32 bias of each head at each of K distances (numpy, known early)."""
+        buckets = self._buckets(distances)
+        return jnp.take(self.rel_embedding.astype(jnp.float32), buckets, axis=1)
+
+    def by_one_hot(self, distance: Int32[Array, "B T S"]) -> Float[Array, "B N T S"]:
+        """The same of a decoder at any distances, as a product.
+
+        Buckets of the past grow with the distance, so that each has a first and a last.
+        """
+        buckets = self._buckets(np.arange(self.max_distance + 1))
+        first = np.searchsorted(buckets, np.arange(self.num_buckets + 1))
+        first[first > self.max_distance] = np.iinfo(np.int32).max
+        distance = jnp.maximum(distance, 0)[..., None]
+        is_in = (first[:-1] <= distance) & (distance < first[1:])  # B T S buckets
+        # Exact: a sum of one value and zeros.
+        return jnp.einsum(
+            "nk,btsk->bnts",
+            self.rel_embedding,
+            is_in.astype(self.rel_embedding.dtype),
+            precision=precision_of(self.rel_embedding.dtype),
+            preferred_element_type=jnp.float32,
+        )
+
+    def _buckets(self, distances: np.ndarray) -> np.ndarray:
+        return relative_buckets(
             distances, self.bidirectional, self.num_buckets, self.max_distance
         )
-        return jnp.take(rel_embedding.astype(jnp.float32), buckets, axis=1)
 
 
 def encoder_bias(bias: RelativeBias, length: int) -> Float[Array, "1 N E E"]:
@@ -90,17 +113,23 @@ def encoder_bias(bias: RelativeBias, length: int) -> Float[Array, "1 N E E"]:
 
 
 def decoder_bias(
-    bias: RelativeBias, positions: Int32[Array, "B T"], slots: int
+    bias: RelativeBias,
+    positions: Int32[Array, "B T"],
+    slots: int,
+    one_hot: bool = False,
 ) -> Float[Array, "B N T S"]:
     """Causal bias of queries at any positions to every cache slot.
 
     A slot holds the token of its own position, so slots after a query's position, the
     leftovers of a rejected block among them, are masked here and nowhere else.
     """
-    by_distance = bias.by_distance(np.arange(slots))  # N S
     distance = positions[:, :, None] - jnp.arange(slots, dtype=jnp.int32)[None, None]
-    seen = jnp.take(by_distance, jnp.clip(distance, 0, slots - 1), axis=1)  # N B T S
-    seen = jnp.moveaxis(seen, 0, 1)
+    if one_hot:
+        seen = bias.by_one_hot(distance)
+    else:
+        by_distance = bias.by_distance(np.arange(slots))  # N S
+        seen = jnp.take(by_distance, jnp.clip(distance, 0, slots - 1), axis=1)
+        seen = jnp.moveaxis(seen, 0, 1)  # N B T S before
     return jnp.where(distance[:, None] >= 0, seen, MASKED)
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from specdec_jax.axes import constrain
-from specdec_jax.models.lowering import CacheWrite
+from specdec_jax.models.lowering import CacheWrite, precision_of
 from specdec_jax.typing import Array, Float, Int32, record
 
 AXES = ("batch", "heads", "slots", "head_dim")  # of keys and of values
@@ -77,11 +77,21 @@ def _select(
     starts: Int32[Array, " B"],
 ) -> Float[Array, "B N S H"]:
     """Each slot is its old self or one of the block's tokens."""
-    place = jnp.arange(buffer.shape[2], dtype=jnp.int32)[None] - starts[:, None]  # B S
-    for token in range(block.shape[2]):
-        is_here = (place == token)[:, None, :, None]
-        buffer = jnp.where(is_here, block[:, :, token : token + 1], buffer)
-    return buffer
+    tokens = block.shape[2]
+    slot = jnp.arange(buffer.shape[2], dtype=jnp.int32)
+    place = slot[None] - starts[:, None]  # B S: which token comes there
+    is_new = (place >= 0) & (place < tokens)
+    if tokens > 1:
+        token = jnp.arange(tokens, dtype=jnp.int32)
+        # Exact: a sum of one value and zeros.
+        block = jnp.einsum(
+            "bst,bnth->bnsh",
+            (place[:, :, None] == token[None, None]).astype(block.dtype),
+            block,
+            precision=precision_of(block.dtype),
+            preferred_element_type=block.dtype,
+        )
+    return jnp.where(is_new[:, None, :, None], block, buffer)
 
 
 def _widen(

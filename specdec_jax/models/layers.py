@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 
 from specdec_jax.axes import constrain
-from specdec_jax.models.lowering import Lowering
+from specdec_jax.models.lowering import Lowering, precision_of
 from specdec_jax.typing import Array, Callable, Float, Int32
 
 Initializer = Callable[..., Array]
@@ -24,10 +24,7 @@ def product(
     out_dtype: jnp.dtype,
     lowering: Lowering,
 ) -> Float[Array, "... F"]:
-    """x @ kernel, of one dtype.
-
-    Float32 is multiplied as float32: a TPU would otherwise round factors to bfloat16.
-    """
+    """x @ kernel, of one dtype."""
     # Flat, since XLA on CPU transposes the gradients of a 3-d product by copying.
     flat = x.reshape(-1, x.shape[-1])
     rows = flat.shape[0]
@@ -42,11 +39,6 @@ def product(
     if lowering.row_major:
         flat = with_layout_constraint(flat, Layout((0, 1)))
     return flat[:rows].reshape(*x.shape[:-1], -1)
-
-
-def precision_of(dtype: jnp.dtype) -> jax.lax.Precision | None:
-    """Of a product: HIGHEST where the factors are float32."""
-    return jax.lax.Precision.HIGHEST if dtype == jnp.float32 else None
 
 
 class Dense(nn.Module):
@@ -124,9 +116,12 @@ class DenseGroup:
         wide = getattr(module, packed_name(self.names))(x)
         parts = parts_of(self.features, self.lowering.packed)
         # Each device has its own columns of every kernel: nothing moves.
-        split = wide.reshape(*x.shape[:-1], parts, len(self.names), -1)
-        joined = (*x.shape[:-1], self.features)
-        return [split[..., i, :].reshape(joined) for i in range(len(self.names))]
+        by_part = wide.reshape(*x.shape[:-1], parts, -1)
+        width = self.features // parts
+        return [
+            by_part[..., first : first + width].reshape(*x.shape[:-1], self.features)
+            for first in range(0, width * len(self.names), width)
+        ]
 
 
 def parts_of(features: int, packed: int) -> int:

@@ -7,6 +7,9 @@ step. Times of TPUs are of its compiler's own cost model (`estimated_cycles`).
 import dataclasses
 import enum
 
+import jax
+import jax.numpy as jnp
+
 
 class CacheWrite(enum.Enum):
     """How new keys and values get into their slots."""
@@ -14,6 +17,11 @@ class CacheWrite(enum.Enum):
     SLICE = "slice"  # `dynamic_update_slice`, one a row
     WIDE_SLICE = "wide slice"  # the same, never of a single slot
     SELECT = "select"  # one pass over all slots, where there are several rows
+
+
+def precision_of(dtype: jnp.dtype) -> jax.lax.Precision | None:
+    """Of products of this dtype: a TPU would round float32 factors to bfloat16."""
+    return jax.lax.Precision.HIGHEST if dtype == jnp.float32 else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +34,14 @@ class Lowering:
       least_rows: a product of fewer rows is padded with rows of zeros.
       row_major: results of products are laid out row by row, whatever reads them.
       cache_write: of a block into the caches.
+      one_hot_bias: relative biases are products with one-hot rows, and no gather.
     """
 
     packed: int = 0
     least_rows: int = 1
     row_major: bool = False
     cache_write: CacheWrite = CacheWrite.SLICE
+    one_hot_bias: bool = False
 
 
 def lowering_for(platform: str, parts: int = 1) -> Lowering:
@@ -59,4 +69,6 @@ def lowering_for(platform: str, parts: int = 1) -> Lowering:
         # A slice for each row of a batch becomes a loop over rows, two a layer: half of
         # a v5e-8's time at batch 32 (verify 22 ms, and 12 by selecting).
         cache_write=CacheWrite.SELECT,
+        # A gather of B T S numbers a step is made one by one.
+        one_hot_bias=True,
     )

@@ -119,8 +119,12 @@ class Decoder(nn.Module):
             past = [None] * len(self.layers)
         else:
             positions, slots = lengths[:, None] + block, past[0].keys.shape[2]
+        one_hot = self.config.lowering.one_hot_bias
         biases = _layer_biases(
-            self, lambda relative: attention.decoder_bias(relative, positions, slots)
+            self,
+            lambda relative: attention.decoder_bias(
+                relative, positions, slots, one_hot
+            ),
         )
         x = self.dropout(x, deterministic)
         seen, outputs = [], []

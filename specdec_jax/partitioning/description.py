@@ -29,7 +29,7 @@ from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh, lowering_on
 from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.sampling import Rule, TokenRule, row_keys
 from specdec_jax.sampling.keys import seed_key
-from specdec_jax.typing import Any, PyTree
+from specdec_jax.typing import Any, Callable, PyTree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,10 @@ class Decode:
             place = layout.parameter(name, shape) if layout else self.replicated
             flat[name] = jax.ShapeDtypeStruct(shape, self.dtype, sharding=place)
         params = traverse_util.unflatten_dict(flat, sep="/")
-        keys_values = layout.sharding(*AXES) if layout else self.replicated
+
+        def keys_values(shape):
+            return layout.sharding(AXES, shape) if layout else self.replicated
+
         return Side(config, widened(model, padded), params, keys_values)
 
     @property
@@ -160,7 +163,7 @@ class Side:
     config: ModelConfig
     model: LanguageModel
     params: Any  # descriptions of arrays, in the tree of parameters
-    keys_values: jax.sharding.Sharding
+    keys_values: Callable[[tuple[int, ...]], jax.sharding.Sharding]  # by shape
 
 
 @functools.partial(
@@ -189,7 +192,7 @@ def state_of(decode: Decode, name: str) -> PyTree:
     def place(tree, keys_values):
         def of(x):
             if isinstance(x, KeyValues):
-                return jax.tree.map(lambda leaf: _at(leaf, keys_values), x)
+                return jax.tree.map(lambda leaf: _at(leaf, keys_values(leaf.shape)), x)
             by_rows = x.ndim and x.shape[0] == batch
             return _at(x, decode.by_rows if by_rows else decode.replicated)
 
@@ -201,7 +204,7 @@ def state_of(decode: Decode, name: str) -> PyTree:
         steps_first = NamedSharding(decode.partition.mesh, spec)
     infos = jax.tree.map(lambda x: _at(x, steps_first), state.infos)
     rest = state.replace(infos=None, target_cache=None, draft_state=None)
-    return place(rest, decode.replicated).replace(
+    return place(rest, None).replace(
         infos=infos,
         target_cache=place(state.target_cache, main.keys_values),
         draft_state=place(state.draft_state, sides.drafter.keys_values),

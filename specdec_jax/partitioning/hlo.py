@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -28,12 +29,14 @@ _READ_NOTHING = {
     "tuple",
     "while",
 }
+_COPYING = {"parameter", "bitcast", "copy", "transpose"}
 _READ_A_PART = {"dynamic-slice", "gather", "slice", "slice-start"}
 
 _HEAD = re.compile(r"^(ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
 _OPCODE = re.compile(r"^ ([a-z][\w\-]*)\(")
 _ARRAY = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _CALLED = re.compile(
     r"(?:body|condition|calls|to_apply|called_computations|branch_computations|"
     r"true_computation|false_computation)=(\{[^}]*\}|%?[\w.\-]+)"
@@ -80,6 +83,12 @@ class Instruction:
         return re.findall(r"[\w.\-]+", names.replace("%", ""))
 
     @property
+    def cycles(self) -> int:
+        """What the compiler thinks that it takes; 0 where it says nothing."""
+        found = _CYCLES.search(self.text)
+        return int(found[1]) if found else 0
+
+    @property
     def operands(self) -> list[str]:
         """Names of what it is applied to."""
         inside, _ = _split_type(self.text[len(self.opcode) :])
@@ -124,13 +133,53 @@ class Program:
         frozen = {name: tuple(lines) for name, lines in computations.items()}
         return cls(frozen, entry)
 
+    def loops(self, computations: Iterable[str]) -> list[Instruction]:
+        """The loops in them that are in no other one."""
+        names = self._names(computations)
+        loops = [i for i in self.instructions(names) if i.opcode == "while"]
+        inner = {name for loop in loops for name in self._names(loop.called)}
+        return [i for i in loops if i not in set(self.instructions(inner))]
+
     @functools.cached_property
     def loop_body(self) -> frozenset[str]:
         """Computations that the outermost loops run in each of their steps."""
-        loops = [i for i in self._reached([self.entry]) if i.opcode == "while"]
-        inner = {name for loop in loops for name in self._names(loop.called)}
-        outer = [i for i in loops if i not in set(self.instructions(inner))]
+        outer = self.loops([self.entry])
         return frozenset(name for loop in outer for name in self._names(loop.called))
+
+    def trips(self, loop: Instruction) -> int | None:
+        """How often a `while` runs, if it counts from 0 to a constant; else None."""
+        named = {i.name: i for name in loop.called for i in self.computations[name]}
+        for i in named.values():
+            ends = [named[o] for o in i.operands if o in named]
+            constants = [e for e in ends if e.opcode == "constant"]
+            if i.opcode == "compare" and i.is_root and constants:
+                return int(re.search(r"\((\d+)\)", constants[0].text)[1])
+        return None
+
+    def cycles(self, computations: Iterable[str], unknown_trips: int = 1) -> int:
+        """What the compiler estimates that they take, loops by their trips.
+
+        Of a conditional the first branch counts: that of no filter and no lenience.
+        What runs beside the rest, as a fetch does, has no estimate.
+
+        Args:
+          computations: run one after the other.
+          unknown_trips: of loops whose number of trips is not in the program.
+        """
+        total = 0
+        for i in itertools.chain(*(self.computations[name] for name in computations)):
+            called = i.called
+            if i.opcode == "while":
+                trips = self.trips(i)
+                trips = unknown_trips if trips is None else trips
+                total += trips * self.cycles(called, unknown_trips)
+            elif i.opcode == "conditional":
+                total += self.cycles(called[:1], unknown_trips)
+            elif i.opcode == "call":
+                total += self.cycles(called, unknown_trips)
+            else:
+                total += i.cycles
+        return total
 
     def instructions(self, computations: Iterable[str] | None = None):
         """The instructions of some computations, or of all that are ever run."""
@@ -153,14 +202,25 @@ class Program:
         return frozenset(self._names([self.entry], fused=False))
 
     def copies(self, at_least: int) -> list[Instruction]:
-        """Copies of that many bytes from main memory to main memory."""
+        """Copies of that many bytes, in any memory.
+
+        What is fetched into a nearer memory, or put back, as it lies is none.
+        """
         return [
             i
             for name in self.scheduled
             for i in self.computations[name]
-            if kind_of(i) in ("copy", "transpose") and i.num_bytes >= at_least
-            if "S(" not in i.shape.replace("u32[]{:S(2)}", "")
+            if i.num_bytes >= at_least and self._is_copy(i)
         ]
+
+    def _is_copy(self, i: Instruction) -> bool:
+        if i.opcode == "copy-start":
+            to, source, *_ = re.findall(r"\{[^}]*\}", i.shape)
+            return to == source
+        if i.opcode == "fusion":
+            lines = self.computations[i.called[0]]
+            return {"parameter"} < {j.opcode for j in lines} <= _COPYING
+        return i.opcode in ("copy", "transpose")
 
     def bytes_read(self) -> int:
         """Bytes that one run reads from main memory, loops and branches counted once.

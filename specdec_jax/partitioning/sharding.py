@@ -24,6 +24,7 @@ from specdec_jax.typing import Array
 # Logical axis -> axis of the mesh; None is replicated.
 REPLICATED: Mapping[str, str | None] = {
     "batch": DATA,
+    "rows": DATA,
     "length": None,
     "embed": None,
     "heads": None,
@@ -53,18 +54,39 @@ class Layout:
     config: ModelConfig
     rules: tuple[tuple[str, str | None], ...]
 
-    def sharding(self, *names: str | None) -> NamedSharding:
-        """Of an array whose axes have these names."""
+    def sharding(
+        self, names: tuple[str | None, ...], shape: tuple[int, ...]
+    ) -> NamedSharding:
+        """Of an array of this shape whose axes have these names.
+
+        Where devices along `model` would all do the same, each takes some of the rows,
+        if there are enough: of a network, or of an attention, that is not sharded, and
+        of `rows`, what is sampled from.
+        """
         rules = {None: None, **dict(self.rules)}
-        return NamedSharding(self.mesh, PartitionSpec(*(rules[n] for n in names)))
+        spec = [rules[name] for name in names]
+        all_devices = axis_size(self.mesh, DATA) * axis_size(self.mesh, MODEL)
+        for axis, name in enumerate(names):
+            is_alike = name == "rows" or (
+                name == "batch"
+                and (not self.is_sharded or ("heads" in names and not rules["heads"]))
+            )
+            if is_alike and shape[axis] % all_devices == 0:
+                spec[axis] = (DATA, MODEL)
+        return NamedSharding(self.mesh, PartitionSpec(*spec))
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether anything of the network lies on the mesh's axis `model`."""
+        return any(axis == MODEL for _, axis in self.rules)
 
     def constrain(self, x: Array, names: tuple[str | None, ...]) -> Array:
         """For `axes.constrained_by`."""
-        return jax.lax.with_sharding_constraint(x, self.sharding(*names))
+        return jax.lax.with_sharding_constraint(x, self.sharding(names, x.shape))
 
     def parameter(self, name: str, shape: tuple[int, ...]) -> NamedSharding:
         """Of a parameter, packed or not; what `Checkpoint.load` takes as `place`."""
-        return self.sharding(*self.config.axes_of(name, len(shape)))
+        return self.sharding(self.config.axes_of(name, len(shape)), shape)
 
 
 def layout_of(
@@ -119,10 +141,12 @@ def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) 
 
 @functools.cache
 def partitioned(model: LanguageModel, layout: Layout) -> LanguageModel:
-    """The same model on a mesh. Its logits and features are whole on every device.
+    """The same model on a mesh. A row's logits and features are whole on one device.
 
-    Sampling needs whole distributions, and one gathering of logits is cheaper than the
-    many small sums that a softmax, a draw and a verification over parts would take.
+    Sampling needs whole distributions: one exchange of logits is cheaper than the many
+    small sums that a softmax, a draw and a verification over parts would take. Rows are
+    spread over all devices, along `model` too, if there are enough of them; else each
+    device along `model` samples all of its rows.
     """
 
     def start(params, inputs, slots):
@@ -132,9 +156,9 @@ def partitioned(model: LanguageModel, layout: Layout) -> LanguageModel:
     def extend(params, cache, tokens, lengths, taps=()):
         with constrained_by(layout.constrain):
             logits, features, cache = model.extend(params, cache, tokens, lengths, taps)
-            logits = constrain(logits, "batch", None, None)
+            logits = constrain(logits, "rows", None, None)
             if features is not None:
-                features = constrain(features, "batch", None, None, None)
+                features = constrain(features, "rows", None, None, None)
             return logits, features, cache
 
     return dataclasses.replace(model, start=start, extend=extend)
