@@ -13,7 +13,7 @@ from specdec_jax import display
 from specdec_jax.decoding.settings import DecodeFields, DecodeSettings
 from specdec_jax.decoding.state import DecodeResult, StepInfo
 from specdec_jax.decoding.statistics import DecodeStats, statistics
-from specdec_jax.errors import SettingsError
+from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.job import prepare
 from specdec_jax.pair import Pair
 
@@ -45,7 +45,10 @@ class Generated:
 
         In colour in a terminal or a notebook; with marks where there is no colour.
         """
-        rows = range(len(self.texts)) if row is None else [row]
+        count = len(self.texts)
+        if row is not None and (isinstance(row, bool) or row not in range(count)):
+            raise DataError(f"row must be from 0 to {count - 1}, not {row!r}")
+        rows = range(count) if row is None else [row]
         traces = [(self.texts[i], display.steps(self.infos, i)) for i in rows]
         display.show(traces, self.piece)
 
@@ -109,8 +112,11 @@ def generate(
     Raises:
       DataError: no inputs, an empty one, or one over 512 tokens.
       SettingsError: unknown method or setting, a seed or row ids out of range, settings
-        that do not fit the batch, or more tokens than a model has positions.
+        that do not fit the batch, more tokens than a model has positions, or a rule of
+        your own that does not keep to the contract.
     """
+    if not isinstance(pair, Pair):
+        raise SettingsError(f"pair must be what load_pair returns, not {pair!r}")
     settings = _settings(settings, fields)
     job = prepare(pair, texts, settings, seed, method, row_ids)
     return collect(pair, job.decode())

@@ -20,6 +20,7 @@ from specdec_jax.partitioning.loops import Partition
 from specdec_jax.runtime.validation import check_seed
 from specdec_jax.sampling import row_keys
 from specdec_jax.sampling.keys import seed_key
+from specdec_jax.sampling.rules.check import check_rule
 from specdec_jax.typing import Array, Params, PyTree
 
 METHODS = ("speculative", "autoregressive")
@@ -115,6 +116,7 @@ def prepare_tokens(
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
     rows = settings.rows(batch)
+    check_rule(settings.verification_rule, pair.vocab_size, pair.padded_vocab_size)
     inputs, prompt = pair.config.batch(encoded, pair.tokenizer.special_ids)
     _check_positions(pair, prompt, rows)
     if method == "speculative" and settings.static_gamma > 0:
@@ -135,7 +137,10 @@ def prepare_tokens(
             settings.verification_rule,
         )
         params = pair.params.target
-    ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
+    try:
+        ids = np.arange(batch) if row_ids is None else np.asarray(row_ids)
+    except ValueError:  # a ragged sequence
+        ids = np.array(None)
     if ids.shape != (batch,) or not _are_integers(ids, 2**31):
         raise SettingsError(
             f"row_ids must be an integer from 0 to 2^31 - 1 for each of {batch} rows"
@@ -175,8 +180,12 @@ def encode(pair: Pair, texts: Sequence[str]) -> list[list[int]]:
     Raises:
       DataError: no inputs, an empty one, or one over 512 tokens.
     """
-    if isinstance(texts, str):
+    if isinstance(texts, str | bytes):
         raise DataError("give a list of inputs, [text] for one")
+    try:
+        texts = list(texts)
+    except TypeError as error:
+        raise DataError(f"give a list of inputs, not {texts!r}") from error
     if not texts:
         raise DataError("there is no input to decode")
     encoded = []

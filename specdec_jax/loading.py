@@ -154,14 +154,26 @@ def load_pair(
       PairError: no such pair or drafter, the two have different vocabularies, only one
         of them is decoder-only, or a drafter of your own does not keep to the contract.
       CheckpointError: a model cannot be loaded.
-      SettingsError: there is no such mesh, or a model cannot be sharded over it.
+      SettingsError: an argument is of another type, or of no use for such a drafter;
+        there is no such mesh, or a model cannot be sharded over it.
     """
     is_own = drafter is not None and not isinstance(drafter, str | os.PathLike)
+    _check_given(
+        {"name": name, "target": target, "drafter": None if is_own else drafter},
+        {"target_config": target_config, "drafter_config": drafter_config},
+        tokenizer,
+        shard_drafter,
+    )
+    without_network = is_own or is_without_network(drafter)
+    if not is_own and jax.tree.leaves(drafter_params):
+        raise SettingsError("drafter_params are for a drafter of your own")
+    if without_network and drafter_config is not None:
+        raise SettingsError("drafter_config is for a drafter that is a checkpoint")
     folder = _find_pair(name, needed=target is None or drafter is None)
     sides = (target or folder / "target", drafter or folder / "drafter")
     open_target = open_model(sides[0], dtype, tokenizer, target_config)
     open_drafter = None
-    if not (is_own or is_without_network(drafter)):
+    if not without_network:
         given = (sides[1], dtype, tokenizer, drafter_config)
         open_drafter = _open_drafter(drafter, *given)
         _check_match(open_target, open_drafter)
@@ -196,6 +208,22 @@ def load_pair(
     if is_own:
         pair.check_drafter()
     return pair
+
+
+def _check_given(paths, configs, tokenizer, shard_drafter) -> None:
+    """Raises SettingsError unless these are of the types that they must be."""
+    for name, path in {**paths, "tokenizer": tokenizer}.items():
+        if path is None and name != "name":
+            continue
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise SettingsError(f"{name} must be a name or a path, not {path!r}")
+    for name, config in configs.items():
+        if config is not None and not isinstance(config, ModelConfig):
+            raise SettingsError(
+                f"{name} must be a configuration, as T5Config, not {config!r}"
+            )
+    if not isinstance(shard_drafter, bool):
+        raise SettingsError(f"shard_drafter must be True or False: {shard_drafter!r}")
 
 
 def packaged_pairs() -> list[str]:

@@ -143,7 +143,7 @@ def made_drafter(given: DrafterLike, target: LanguageModel) -> Any:
         )
     try:
         return given(target.vocab_size, target.padded_vocab_size)
-    except TypeError as error:
+    except Exception as error:  # it is somebody's own code
         raise PairError(
             f"{name} cannot be made of (vocab_size, padded_vocab_size): {error}"
         ) from error

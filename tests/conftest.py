@@ -7,6 +7,7 @@ import gc
 from pathlib import Path
 
 import jax
+import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
@@ -28,6 +29,14 @@ def _compiled_programs_do_not_pile_up():
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MANY:
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture
+def unannotated():
+    """Annotations are not checked, as with a user, who may give anything."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

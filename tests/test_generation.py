@@ -198,12 +198,59 @@ def test_the_seed_is_0_unless_given(tiny_pair):
     [
         ({"gama": 4}, "there is no setting gama: did you mean gamma?"),
         ({"rule": "tokens"}, "rule must be one of token"),
-        ({"gamma": -1}, "gamma must be an integer, at least 0"),
+        ({"gamma": -1}, "gamma must be an integer from 0 to 65536"),
     ],
 )
 def test_settings_that_cannot_be_are_named(tiny_pair, given, words):
     with pytest.raises(sd.SettingsError, match=words):
         sd.generate(tiny_pair, ["a dog"], **given)
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ("a dog", "give a list of inputs, .text. for one"),
+        (5, "give a list of inputs, not 5"),
+        (iter(()), "there is no input"),
+        (np.array(["a dog", ""]), "input 1 is empty"),
+    ],
+)
+def test_inputs_that_are_no_list_of_texts_are_refused(
+    unannotated, tiny_pair, texts, words
+):
+    with pytest.raises(sd.DataError, match=words):
+        sd.generate(tiny_pair, texts)
+
+
+def test_inputs_may_be_any_sequence(unannotated, tiny_pair):
+    texts = list(SENTENCES[:2])
+    expected = sd.generate(tiny_pair, texts, SETTINGS).texts
+    for given in (tuple(texts), np.array(texts), (text for text in texts)):
+        assert sd.generate(tiny_pair, given, SETTINGS).texts == expected
+
+
+def test_a_name_is_no_pair(unannotated):
+    with pytest.raises(sd.SettingsError, match="what load_pair returns, not 'demo"):
+        sd.generate("demo_ende", ["a dog"])
+
+
+def test_row_ids_are_one_integer_a_row(unannotated, tiny_pair):
+    for ids in ([[0], [0, 1]], [0], [0.5, 1]):
+        with pytest.raises(sd.SettingsError, match="row_ids must be an integer"):
+            sd.generate(tiny_pair, ["a dog", "a cat"], row_ids=ids)
+
+
+def test_sizes_past_any_memory_are_refused(tiny_pair):
+    for name in ("gamma", "max_gamma", "max_new_tokens"):
+        with pytest.raises(sd.SettingsError, match=f"{name} must be .* 65536, not"):
+            sd.generate(tiny_pair, ["a dog"], **{name: 2**31 - 1})
+
+
+def test_only_rows_that_there_are_can_be_shown(unannotated, tiny_pair):
+    out = sd.generate(tiny_pair, ["a dog"], SETTINGS)
+    for row in (1, -1, True, "a"):
+        with pytest.raises(sd.DataError, match="row must be from 0 to 0, not"):
+            out.show(row)
 
 
 def test_draws_are_a_rows_own_whatever_generator_jax_prefers(tiny_pair):

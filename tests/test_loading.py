@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 
 import jax
+import numpy as np
 import pytest
 
 import specdec_jax as sd
@@ -73,6 +74,26 @@ def test_what_can_be_refused_is_refused_before_a_weight_is_read(
     change(folder)
     with pytest.raises(error, match=words):
         sd.load_pair(folder)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"name": None}, "name must be a name or a path, not None"),
+        ({"target": ""}, "target must be a name or a path, not ''"),
+        ({"tokenizer": 5}, "tokenizer must be a name or a path, not 5"),
+        ({"target_config": {}}, "target_config must be a configuration"),
+        ({"shard_drafter": "no"}, "shard_drafter must be True or False"),
+        ({"drafter_params": {"a": np.ones(1)}}, "are for a drafter of your own"),
+        (
+            {"drafter": "uniform", "drafter_config": tiny_config()},
+            "drafter_config is for a drafter that is a checkpoint",
+        ),
+    ],
+)
+def test_arguments_of_no_use_are_named(unannotated, no_weights, given, words):
+    with pytest.raises(sd.SettingsError, match=words):
+        sd.load_pair(**given)
 
 
 def test_a_mesh_that_there_is_not_is_refused_before_a_weight_is_read(

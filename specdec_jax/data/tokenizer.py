@@ -68,6 +68,9 @@ class Tokenizer:
                 raise DataError(f"{path} has no {name} token")
         self.special_ids = SpecialIds(start_id=pad, eos_id=eos, pad_id=pad)
 
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.path!r}: {self.vocab_size} ids)"
+
     @property
     def start_id(self) -> int:
         """The token that a decoder starts from."""

@@ -92,7 +92,12 @@ class Draw:
         Args:
           probs_bv: [B, V], q of each row at this place: what `Proposal.probs` declares.
           i: the place in the block, from 0; traced or not.
+
+        Raises:
+          IndexError: `i` is an integer, and past the block.
         """
+        if isinstance(i, int) and not 0 <= i < self.max_gamma:
+            raise IndexError(f"a block of {self.max_gamma} has no place {i}")
         at = (jax.lax.dynamic_index_in_dim(x, i, 1, keepdims=False) for x in self._all)
         return jax.vmap(self.rule.draw)(probs_bv, Noise(*at))
 

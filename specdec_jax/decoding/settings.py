@@ -14,6 +14,7 @@ from specdec_jax.typing import self_checked
 
 PerRow = float | Sequence[float] | np.ndarray
 IntPerRow = int | Sequence[int] | np.ndarray
+LONGEST = 2**16  # tokens of a row or a block; buffers are made of their size
 
 
 class DecodeFields(TypedDict, total=False):
@@ -59,7 +60,12 @@ class DecodeSettings:
     rule: str | Rule = "token"
 
     def __post_init__(self):
-        self._check("gamma", lambda x: x >= 0, "an integer, at least 0", whole=True)
+        self._check(
+            "gamma",
+            lambda x: (x >= 0) & (x <= LONGEST),
+            f"an integer from 0 to {LONGEST}",
+            whole=True,
+        )
         self._check("temperature", lambda x: x >= 0, "finite and at least 0")
         self._check("top_k", lambda x: x >= 0, "an integer, at least 0", whole=True)
         # XLA takes what is below the least normal number as 0.
@@ -67,14 +73,17 @@ class DecodeSettings:
         for name in ("top_p", "lenience"):
             self._check(name, lambda x: (x >= least) & (x <= 1), "in (0, 1]")
         self._check(
-            "max_new_tokens", lambda x: x >= 1, "an integer, at least 1", whole=True
+            "max_new_tokens",
+            lambda x: (x >= 1) & (x <= LONGEST),
+            f"an integer from 1 to {LONGEST}",
+            whole=True,
         )
         largest = int(np.max(self.gamma))
         if self.max_gamma is not None:
             self._check(
                 "max_gamma",
-                lambda x: (x >= largest) & (np.ndim(x) == 0),
-                f"one integer, at least gamma ({largest})",
+                lambda x: (x >= largest) & (x <= LONGEST) & (np.ndim(x) == 0),
+                f"one integer, from gamma ({largest}) to {LONGEST}",
                 whole=True,
             )
 

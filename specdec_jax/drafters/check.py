@@ -34,6 +34,8 @@ def check_drafter(
 ) -> None:
     """Drafts one block of two tokens, and looks at all that comes back.
 
+    A block of one row and three tokens is traced too, and so seen to have its shapes.
+
     Args:
       drafter, params: to check.
       target, target_params: what it is to draft for; only shapes are taken from them.
@@ -41,21 +43,21 @@ def check_drafter(
 
     Raises:
       PairError: it is not hashable, lacks a member, is of another vocabulary, taps a
-        layer that is not there, or gives something else than the contract says.
+        layer that is not there, fails, or gives something else than the contract says.
     """
     name = type(drafter).__name__
     _check_members(name, drafter, target)
-    batch = prompt.lengths.shape[0]
-    told = _target_told(drafter, target, target_params, inputs, prompt)
-    gamma = jnp.full(batch, GAMMA, jnp.int32)
 
-    def one_block(params, told, draw):
+    def one_block(params, inputs, prompt, told, draw):
+        batch, width = draw.uniforms.shape
+        gamma = jnp.full(batch, width, jnp.int32)
         context, prompt_features, features = told
         before = drafter.init(params, inputs, context, prompt, prompt_features, SLOTS)
         warp = Warp.from_values(temperature=np.ones(batch))
         returned = drafter.propose(params, before, draw, warp, gamma)
         proposal, state = _unpacked(name, returned)
-        _check_shapes(name, proposal, batch, target.padded_vocab_size)
+        expected = (batch, width, target.padded_vocab_size)
+        _check_shapes(name, proposal, *expected)
         commit = Commit(
             tokens=jnp.pad(proposal.tokens, ((0, 0), (0, 1))),
             num_accepted=jnp.zeros_like(gamma),
@@ -66,7 +68,24 @@ def check_drafter(
         _check_state(name, before, drafter.commit(params, state, commit))
         return proposal
 
-    _check_values(name, jax.jit(one_block)(params, told, _draw(batch)), target)
+    def given(inputs, prompt, width):
+        told = _target_told(drafter, target, target_params, inputs, prompt, width)
+        batch = prompt.lengths.shape[0]
+        return params, inputs, prompt, told, _draw(batch, width)
+
+    one_row = jax.tree.map(lambda x: x[:1], (inputs, prompt))
+    try:
+        proposal = jax.jit(one_block)(*given(inputs, prompt, GAMMA))
+        jax.eval_shape(one_block, *given(*one_row, GAMMA + 1))
+    except PairError:
+        raise
+    except Exception as error:  # the drafter is somebody's own code
+        reason = " ".join(str(error).split())
+        without = "" if jax.tree.leaves(params) else " (it was given no drafter_params)"
+        raise PairError(
+            f"the drafter {name} fails{without}: {type(error).__name__}: {reason}"
+        ) from error
+    _check_values(name, proposal, target)
 
 
 def _check_members(name: str, drafter: Any, target: LanguageModel) -> None:
@@ -101,13 +120,14 @@ def _target_told(
     params: Params,
     inputs: PyTree,
     prompt: Prompt,
+    width: int,
 ) -> tuple[PyTree, Array | None, Array | None]:
     """Zeros in place of a context, and of features of the prompt and of a block."""
     batch, length = prompt.tokens.shape
 
     def told(params):
         cache, context = target.start(params, inputs, SLOTS + length)
-        tokens = jnp.zeros((batch, length - 1 + GAMMA + 1), jnp.int32)
+        tokens = jnp.zeros((batch, length - 1 + width + 1), jnp.int32)
         lengths = jnp.zeros(batch, jnp.int32)
         _, features, _ = target.extend(params, cache, tokens, lengths, drafter.taps)
         return context, features
@@ -121,10 +141,10 @@ def _target_told(
     return context, of_prompt, features[:, length - 1 :]
 
 
-def _draw(batch: int) -> Draw:
+def _draw(batch: int, width: int) -> Draw:
     rows = row_keys(seed_key(0), jnp.arange(batch, dtype=jnp.int32))
-    places = jnp.broadcast_to(jnp.arange(GAMMA, dtype=jnp.int32), (batch, GAMMA))
-    return Draw(jnp.full((batch, GAMMA), 0.5), position_keys(rows, places), TokenRule())
+    places = jnp.broadcast_to(jnp.arange(width, dtype=jnp.int32), (batch, width))
+    return Draw(jnp.full((batch, width), 0.5), position_keys(rows, places), TokenRule())
 
 
 def _unpacked(name: str, returned: Any) -> tuple[Proposal, PyTree]:
@@ -142,10 +162,12 @@ def _unpacked(name: str, returned: Any) -> tuple[Proposal, PyTree]:
     return returned
 
 
-def _check_shapes(name: str, proposal: Proposal, batch: int, size: int) -> None:
+def _check_shapes(
+    name: str, proposal: Proposal, batch: int, width: int, size: int
+) -> None:
     expected = {
-        "tokens": ((batch, GAMMA), "int32"),
-        "probs": ((batch, GAMMA, size), "float32"),
+        "tokens": ((batch, width), "int32"),
+        "probs": ((batch, width, size), "float32"),
         "num_drafted": ((batch,), "int32"),
     }
     for field, (shape, dtype) in expected.items():
@@ -153,7 +175,7 @@ def _check_shapes(name: str, proposal: Proposal, batch: int, size: int) -> None:
         if found.shape != shape or found.dtype != dtype:
             raise PairError(
                 f"{name}.propose gave {field} of {found.dtype} {list(found.shape)}: "
-                f"for {batch} rows and G = draw.max_gamma = {GAMMA} it must be {dtype} "
+                f"for {batch} rows and G = draw.max_gamma = {width} it must be {dtype} "
                 f"{list(shape)} (V, the width of the target's logits, is {size})"
             )
 

@@ -67,6 +67,8 @@ def masked_softmax(
     # As in `normalize`, the branch not taken must not divide by zero either. The
     # peak is taken off before the division, so that no temperature overflows it.
     scaled_v = (logits_v - peak) / jnp.where(is_argmax, 1.0, temperature)
+    # 1 / temperature may be 0, and -inf times 0 NaN.
+    scaled_v = jnp.where(logits_v == -jnp.inf, -jnp.inf, scaled_v)
     one_hot_v = (id_v == top_id).astype(jnp.float32)
     weights_v = jnp.where(is_argmax, one_hot_v, jnp.exp(scaled_v))
     # Without mass: zeros, or NaN if that is what the logits hold.

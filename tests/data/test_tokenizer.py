@@ -19,6 +19,11 @@ def test_text_comes_back_and_ends_with_eos(tokenizer):
         assert tokenizer.decode(tokens) == text
 
 
+def test_a_tokenizer_shows_itself_in_a_line(tokenizer):
+    words = f"Tokenizer({tokenizer.path!r}: {tokenizer.vocab_size} ids)"
+    assert repr(tokenizer) == words
+
+
 def test_nothing_after_eos_is_decoded_and_padding_is_nothing(tokenizer):
     tokens = tokenizer.encode("a dog")
     assert tokenizer.decode([0, *tokens, *tokenizer.encode("runs")]) == "a dog"

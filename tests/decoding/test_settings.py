@@ -76,7 +76,7 @@ def test_the_block_is_as_wide_as_the_largest_gamma_unless_said_otherwise():
     assert DecodeSettings(gamma=[1, 7, 2]).static_gamma == 7
     assert DecodeSettings(gamma=[1, 7, 2], max_gamma=9).static_gamma == 9
     assert dataclasses.replace(DecodeSettings(), gamma=8).static_gamma == 8
-    with pytest.raises(SettingsError, match=r"at least gamma \(7\), not 6"):
+    with pytest.raises(SettingsError, match=r"from gamma \(7\) to 65536, not 6"):
         DecodeSettings(gamma=[1, 7, 2], max_gamma=6)
 
 

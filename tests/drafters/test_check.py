@@ -47,6 +47,52 @@ def assert_same_as_the_target_alone(pair):
     assert out.stats.drafted.sum() > 0
 
 
+@dataclasses.dataclass(frozen=True)
+class TooFewArguments(sd.RuleBasedDrafter):
+    def propose(self, params, state, draw):
+        return None, state
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoTokens(sd.RuleBasedDrafter):
+    """Its block is always two wide."""
+
+    def propose(self, params, state, draw, warp, gamma):
+        return self.one_hot(jnp.ones((len(gamma), 2), jnp.int32), gamma), state
+
+
+@dataclasses.dataclass(frozen=True)
+class PastTheEnd(sd.RuleBasedDrafter):
+    def propose(self, params, state, draw, warp, gamma):
+        q = jnp.full((len(gamma), self.padded_vocab_size), 1 / self.vocab_size)
+        draw(q, draw.max_gamma)
+        return None, state
+
+
+def test_a_drafter_of_one_width_is_refused(tiny_pair):
+    with pytest.raises(sd.PairError, match=r"max_gamma = 3 it must be int32 \[1, 3\]"):
+        tiny_pair.with_drafter(TwoTokens)
+
+
+def test_a_place_past_the_block_cannot_be_drawn(tiny_pair):
+    with pytest.raises(sd.PairError, match="a block of 2 has no place 2"):
+        tiny_pair.with_drafter(PastTheEnd)
+
+
+def test_a_drafter_that_fails_is_told_in_a_line(tiny_pair):
+    def refuses(vocab_size, padded):
+        raise ValueError("no such vocabulary")
+
+    with pytest.raises(sd.PairError, match="FromParams fails .it was given no draft"):
+        tiny_pair.with_drafter(FromParams)
+    with pytest.raises(sd.PairError, match="NeuralDrafter fails .it was given no dra"):
+        tiny_pair.with_drafter(tiny_pair.drafter)
+    with pytest.raises(sd.PairError, match="TooFewArguments fails.*TypeError"):
+        tiny_pair.with_drafter(TooFewArguments)
+    with pytest.raises(sd.PairError, match="refuses cannot be made.*no such vocab"):
+        tiny_pair.with_drafter(refuses)
+
+
 @pytest.mark.parametrize("family", ["tiny_pair", "gpt_pair"])
 def test_a_class_or_a_value_drafts_for_either_family(family, request):
     pair = request.getfixturevalue(family)

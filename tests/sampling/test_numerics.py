@@ -69,13 +69,21 @@ def test_masked_softmax_docstring_examples(temperature, expected):
     np.testing.assert_allclose(probs, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1e-40, 1e-30, 0.1, 1.0, 1e30])
+@pytest.mark.parametrize("temperature", [0.0, 1e-40, 1e-30, 0.1, 1.0, 1e30, 3e38])
 def test_masked_softmax_is_exactly_zero_at_masked_and_at_minus_infinity(temperature):
     logits = f32([np.nan, np.inf, -np.inf, -300, 2, 1e4])
     mask = jnp.array([False, False, True, True, True, True])
     probs = masked_softmax(logits, mask, f32(temperature))
     np.testing.assert_array_equal(probs[:3], 0)
     np.testing.assert_allclose(probs.sum(), 1, rtol=1e-6)
+
+
+def test_masked_softmax_of_a_huge_temperature_is_uniform():
+    """1 / T is 0 for XLA, which may multiply by it, also where a logit is -inf."""
+    logits, mask = f32([-np.inf, 5, -3, 2]), jnp.array([True, True, True, False])
+    for softmax in (masked_softmax, jax.jit(masked_softmax)):
+        probs = softmax(logits, mask, f32(3e38))
+        np.testing.assert_allclose(probs, [0, 0.5, 0.5, 0], rtol=1e-6)
 
 
 def test_masked_softmax_agrees_with_jax_nn_where_all_is_ordinary():
