@@ -15,7 +15,6 @@ from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings
 from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.pair import Pair
-from specdec_jax.partitioning import layouts
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.runtime.validation import check_seed
 from specdec_jax.sampling import row_keys
@@ -63,32 +62,11 @@ class Job:
         """All three."""
         return self.finish(self.run(self.begin()))
 
-    def wanted_formats(self) -> PyTree:
-        """How the compiler wants the parameters laid out; see `lay_out`."""
-        return layouts.chosen_formats(
-            self._program, self.keys, self.params, self.inputs, self.prompt, self.rows
-        )
-
     @property
     def _program(self) -> compiled.Decoder:
         if self.partition is None:
             return self.decoder
         return self.partition.decoder(self.decoder)
-
-
-def lay_out(pair: Pair, job: Job) -> Pair:
-    """The pair with its weights as the compiler wants them for jobs like this one.
-
-    For TPUs, once after loading. Weights in another layout than a loop's are copied
-    before each of its runs, for which a large target leaves no room. Consumes the
-    given pair's weights.
-
-    Args:
-      pair: as loaded.
-      job: a speculative one of the pair, of the batch and the lengths to come.
-    """
-    params = layouts.lay_out(pair.params, job.wanted_formats())
-    return dataclasses.replace(pair, params=params)
 
 
 def prepare(

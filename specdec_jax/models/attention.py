@@ -88,8 +88,9 @@ class RelativeBias(nn.Module):
         buckets = self._buckets(np.arange(self.max_distance + 1))
         first = np.searchsorted(buckets, np.arange(self.num_buckets + 1))
         first[first > self.max_distance] = np.iinfo(np.int32).max
+        first = first.astype(np.int32)[None, None, None]
         distance = jnp.maximum(distance, 0)[..., None]
-        is_in = (first[:-1] <= distance) & (distance < first[1:])  # B T S buckets
+        is_in = (first[..., :-1] <= distance) & (distance < first[..., 1:])  # B T S buckets
         # Exact: a sum of one value and zeros.
         return jnp.einsum(
             "nk,btsk->bnts",
@@ -165,7 +166,7 @@ class Attention(nn.Module):
     head_size: int
     dropout_rate: float
     dtype: jnp.dtype
-    lowering: Lowering
+    lowering: Lowering = Lowering()
     use_bias: bool = False
     scaled: bool = False  # attention logits, by H^-0.5
 

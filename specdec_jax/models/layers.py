@@ -222,7 +222,7 @@ class FeedForward(nn.Module):
     activations: tuple[str, ...]
     dropout_rate: float
     dtype: jnp.dtype
-    lowering: Lowering
+    lowering: Lowering = Lowering()
     use_bias: bool = False
 
     def setup(self):

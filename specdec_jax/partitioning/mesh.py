@@ -113,7 +113,7 @@ def step_bytes(config: ModelConfig) -> int:
 
 
 def lowering_on(
-    mesh: Mesh | None,
+    mesh: Mesh | AbstractMesh | None,
     sharded: bool = True,
     devices: Sequence[jax.Device] | None = None,
 ) -> Lowering:
@@ -122,13 +122,12 @@ def lowering_on(
     Args:
       mesh: the devices, or None for one.
       sharded: whether it is, over the mesh's axis `model`.
-      devices: of which the first counts where there is no mesh; of this process if not
-        given.
+      devices: of one kind; the mesh's, or of this process, if not given.
     """
-    if mesh is None:
-        return lowering_for((devices or jax.local_devices())[0].platform)
-    parts = axis_size(mesh, MODEL) if sharded else 1
-    return lowering_for(mesh.devices.flat[0].platform, parts)
+    if devices is None:
+        devices = jax.local_devices() if mesh is None else mesh.devices.flat
+    parts = 1 if mesh is None or not sharded else axis_size(mesh, MODEL)
+    return lowering_for(devices[0].platform, parts)
 
 
 def axis_size(mesh: Mesh | AbstractMesh, axis: str) -> int:

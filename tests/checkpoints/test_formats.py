@@ -65,7 +65,7 @@ def test_a_distance_that_hugging_face_tells_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_weight_that_is_not_finite_is_named(
     tmp_path, monkeypatch, bad, packed, dtype

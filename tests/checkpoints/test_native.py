@@ -89,7 +89,7 @@ def test_a_config_that_is_not_ours_is_named(folder, change, words):
 
 def test_reading_packed_is_reading_and_packing(folder):
     checkpoint = native.open_folder(folder)
-    packed = checkpoint.load("float32", packed=True)
+    packed = checkpoint.load("float32", packed=1)
     expected = pack(checkpoint.config, checkpoint.load("float32"))
     assert jax.tree.structure(packed) == jax.tree.structure(expected)
     jax.tree.map(np.testing.assert_array_equal, packed, expected)
@@ -106,4 +106,4 @@ def test_of_packed_tensors_the_one_that_cannot_be_read_is_named(folder):
     tensors = {**checkpoint.tensors, name: broken}
     checkpoint = dataclasses.replace(checkpoint, tensors=tensors)
     with pytest.raises(CheckpointError, match=f"{name} cannot be read: the disk"):
-        checkpoint.load(packed=True)
+        checkpoint.load(packed=1)

@@ -20,6 +20,7 @@ from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
 from specdec_jax.loading import ASSETS
 from specdec_jax.models.adapters import language_model
 from specdec_jax.models.inputs import EncoderInputs, NoInputs
+from specdec_jax.models.lowering import lowering_for
 from specdec_jax.models.packing import pack
 from specdec_jax.models.parameters import random_params
 from specdec_jax.sampling import row_keys
@@ -86,7 +87,9 @@ def load_model_abstractly(monkeypatch):
 
     class OpenModel(loading.OpenModel):
         def __init__(self, sizes):  # no checkpoint
-            config = dataclasses.replace(sizes, packed=True, dtype="bfloat16")
+            config = dataclasses.replace(
+                sizes, lowering=lowering_for("cpu"), dtype="bfloat16"
+            )
             vars(self).update(config=config, tokenizer=tokenizer, sizes=sizes)
 
         def read(self, mesh=None, sharded=True):

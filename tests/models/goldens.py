@@ -90,7 +90,7 @@ class GPTGolden:
 def _with_config(golden, changes):
     old = golden.model.config
     config, variables = dataclasses.replace(old, **changes), golden.variables
-    if config.packed and not old.packed:
+    if config.lowering.packed and not old.lowering.packed:
         variables = {"params": pack(config, variables["params"])}
     model = type(golden.model)(config)
     return dataclasses.replace(golden, model=model, variables=variables)

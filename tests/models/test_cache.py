@@ -1,5 +1,6 @@
 """Overwriting a cache at each row's own length."""
 
+import functools
 import re
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from specdec_jax.models import cache as kv
+from specdec_jax.models.lowering import CacheWrite
 
 BATCH, HEADS, SLOTS, SIZE = 3, 2, 7, 4
 
@@ -37,12 +39,13 @@ def test_an_empty_cache_is_zeros_of_its_type():
         assert not buffer.any()
 
 
+@pytest.mark.parametrize("how", CacheWrite)
 @pytest.mark.parametrize("block", [1, 2, 3, SLOTS])
-def test_every_place_that_fits_is_written_and_no_other(block):
+def test_every_place_that_fits_is_written_and_no_other(block, how):
     """All combinations of lengths with lengths + T <= S, the last slot included."""
     old, new = numbered(1, SLOTS), numbered(1000, block)
     last = SLOTS - block
-    write = jax.jit(kv.overwrite)
+    write = jax.jit(functools.partial(kv.overwrite, how=how))
     for start in range(last + 1):
         lengths = np.array([start, last - start, last], np.int32)
         got = write(old, new, lengths)
@@ -91,7 +94,8 @@ def test_a_step_of_one_row_copies_no_cache(block):
     def step(i, state):
         cache, x = state
         new = jnp.swapaxes((x @ kernel).reshape(1, block, HEADS, 16), 1, 2)
-        cache = kv.overwrite(cache, kv.KeyValues(new, 2 * new), i[None])
+        new_slots = kv.KeyValues(new, 2 * new)
+        cache = kv.overwrite(cache, new_slots, i[None], CacheWrite.WIDE_SLICE)
         seen = jnp.einsum("bnth,bnsh->bnts", new, cache.keys)
         mixed = jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(seen), cache.values)
         return cache, jnp.swapaxes(mixed, 1, 2).reshape(block, -1)

@@ -11,6 +11,7 @@ import pytest
 from flax import traverse_util
 
 from specdec_jax.models.gpt import GPT, GPTConfig
+from specdec_jax.models.lowering import Lowering
 from tests.models.blocks import PREFIX, decode
 from tests.models.goldens import TOLERANCE, load_gpt
 
@@ -69,7 +70,7 @@ def test_guesses_past_the_last_position_are_finite_and_change_nothing_before():
 
 
 def test_packed_equals_unpacked_and_has_a_packed_networks_parameters(gpt_golden):
-    packed = gpt_golden.with_config(packed=True)
+    packed = gpt_golden.with_config(lowering=Lowering(packed=2))
     fresh = jax.eval_shape(packed.model.init, jax.random.key(0), packed.decoder_tokens)
     shapes = jax.tree.map(jnp.shape, packed.variables["params"])
     assert jax.tree.map(jnp.shape, fresh["params"]) == shapes
@@ -81,7 +82,7 @@ def test_packed_equals_unpacked_and_has_a_packed_networks_parameters(gpt_golden)
 
 def test_bfloat16_is_close_and_its_logits_are_float32():
     golden = load_gpt("gpt_untied")
-    low = golden.with_config(dtype="bfloat16", packed=True)
+    low = golden.with_config(dtype="bfloat16", lowering=Lowering(packed=1))
     variables = jax.tree.map(lambda x: x.astype(jnp.bfloat16), low.variables)
     low = dataclasses.replace(low, variables=variables)
     rows = np.zeros(len(golden.logits), np.int32)

@@ -1,11 +1,13 @@
-"""Packed kernels are those that share an input, stacked on an axis of their own."""
+"""Packed kernels are those that share an input, side by side in as many parts."""
 
+import dataclasses
 import functools
 
 import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax.models import packing
+from specdec_jax.models.lowering import Lowering
 from tests.tiny_pairs import tiny_config
 
 pack = functools.partial(packing.pack, tiny_config())
@@ -49,7 +51,21 @@ def params() -> dict:
 
 
 def stacked(*kernels: dict) -> np.ndarray:
-    return np.stack([np.asarray(k["kernel"]) for k in kernels], axis=1)
+    return np.concatenate([np.asarray(k["kernel"]) for k in kernels], axis=1)
+
+
+def test_each_of_several_devices_has_its_part_of_every_kernel():
+    config = dataclasses.replace(tiny_config(), lowering=Lowering(packed=2))
+    mlp = packing.pack(config, params())["decoder"]["layers_0"]["mlp"]
+    old = params()["decoder"]["layers_0"]["mlp"]
+    halves = [
+        np.asarray(old[name]["kernel"])[:, half]
+        for half in (slice(0, 2), slice(2, 4))
+        for name in ("wi_0", "wi_1")
+    ]
+    np.testing.assert_array_equal(
+        mlp["wi_0_and_wi_1"]["kernel"], np.concatenate(halves, axis=1)
+    )
 
 
 def test_self_attentions_pack_query_key_and_value_in_this_order():

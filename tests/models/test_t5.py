@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+from specdec_jax.models.lowering import Lowering
 from specdec_jax.models.t5 import T5, T5Config
 from tests.models.goldens import TOLERANCE, load
 
@@ -37,7 +38,7 @@ def test_encoder_padding_of_any_amount_changes_nothing(golden, padding):
 
 
 def test_packed_equals_unpacked(golden):
-    packed = golden.with_config(packed=True)
+    packed = golden.with_config(lowering=Lowering(packed=2))
     logits, _, _ = packed.extend(
         packed.variables,
         packed.start(),
@@ -48,7 +49,7 @@ def test_packed_equals_unpacked(golden):
 
 
 def test_packed_parameters_are_those_of_a_packed_network(golden):
-    packed = golden.with_config(packed=True)
+    packed = golden.with_config(lowering=Lowering(packed=2))
     args = (packed.encoder_tokens, packed.encoder_mask, packed.decoder_tokens)
     fresh = jax.eval_shape(packed.model.init, jax.random.key(0), *args)
     assert jax.tree.map(jnp.shape, fresh["params"]) == jax.tree.map(
@@ -59,7 +60,7 @@ def test_packed_parameters_are_those_of_a_packed_network(golden):
 @pytest.mark.parametrize(("case", "cast"), [("t5_v1_1", False), ("t5_v1_0", True)])
 def test_bfloat16_is_close_and_its_logits_are_float32(case, cast):
     golden = load(case)
-    low = golden.with_config(dtype="bfloat16", packed=cast)
+    low = golden.with_config(dtype="bfloat16", lowering=Lowering(packed=int(cast)))
     if cast:
         variables = jax.tree.map(lambda x: x.astype(jnp.bfloat16), low.variables)
         low = dataclasses.replace(low, variables=variables)

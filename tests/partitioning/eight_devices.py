@@ -36,15 +36,15 @@ from specdec_jax.models.parameters import random_params
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.loops import Partition
-from specdec_jax.partitioning.mesh import make_mesh
+from specdec_jax.partitioning.mesh import lowering_on, make_mesh
 from specdec_jax.partitioning.sharding import layout_of, partitioned
 from tests import toy_models as toys
 from tests.tiny_pairs import SENTENCES
 
 G, M, LAYERS, PADDED = 3, 12, 2, 64
-TARGET = T5Config(60, PADDED, 32, 8, 4, 64, 1, LAYERS, packed=True)
-DRAFTER = T5Config(60, PADDED, 16, 6, 4, 32, 1, 1, packed=True)  # 6 heads
-GPT = GPTConfig(60, PADDED, 32, 8, 4, 64, LAYERS, 48, packed=True)  # both sides
+TARGET = T5Config(60, PADDED, 32, 8, 4, 64, 1, LAYERS)
+DRAFTER = T5Config(60, PADDED, 16, 6, 4, 32, 1, 1)  # 6 heads
+GPT = GPTConfig(60, PADDED, 32, 8, 4, 64, LAYERS, 48)  # both sides
 PROMPT = toys.prompt_of([0, 5, 9], [0], [0, 7, 7, 8, 3], [0, 4], [0, 50])
 ROWS = {
     "gamma": (3, 1, 2, 3, 0),
@@ -59,9 +59,8 @@ BATCH = len(ROWS["gamma"])
 
 @functools.cache
 def params_of(config: ModelConfig, seed: int) -> dict:
-    """Random packed parameters, sure enough of themselves that sums may round."""
-    plain = dataclasses.replace(config, packed=False)
-    init = functools.partial(random_params, plain)
+    """Random parameters, sure enough of themselves that sums may round."""
+    init = functools.partial(random_params, config)
     shapes = jax.eval_shape(init, jax.random.key(0))
     random = np.random.default_rng(seed)
 
@@ -71,12 +70,13 @@ def params_of(config: ModelConfig, seed: int) -> dict:
             return jnp.asarray(1.5 * noise / np.sqrt(leaf.shape[0], dtype=np.float32))
         return jnp.asarray(1 + 0.1 * noise if path[-1].key == "scale" else noise)
 
-    return pack(plain, jax.tree_util.tree_map_with_path(weight, shapes))
+    return jax.tree_util.tree_map_with_path(weight, shapes)
 
 
 def placed(config: ModelConfig, params: dict, mesh, cut: bool):
-    """A model and its parameters, on a mesh or on one device."""
-    model = language_model(config)
+    """A model and its parameters, packed, on a mesh or on one device."""
+    config = dataclasses.replace(config, lowering=lowering_on(mesh, cut))
+    model, params = language_model(config), pack(config, params)
     if mesh is None:
         return model, params
     layout = layout_of(config, mesh, cut)

@@ -9,7 +9,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 from specdec_jax.axes import constrain, constrained_by
 from specdec_jax.errors import SettingsError
 from specdec_jax.models.gpt import GPTConfig
-from specdec_jax.models.packing import packed_parts
+from specdec_jax.models.packing import packed_parts, packed_shape
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.sharding import layout_of
@@ -32,7 +32,7 @@ def specs(config, sharded=True):
     layout = layout_of(config, MESH, sharded)
     shapes = parameter_shapes(config)
     packed = {
-        name: (*shapes[parts[0]][:-1], len(parts), shapes[parts[0]][-1])
+        name: packed_shape(shapes[parts[0]], len(parts))
         for name, parts in packed_parts(config, shapes).items()
         if len(parts) > 1
     }
@@ -46,17 +46,13 @@ def test_products_are_cut_by_columns_and_then_by_rows(config):
     columns, rows = PartitionSpec(None, "model"), PartitionSpec("model", None)
     for name in ("query", "key", "value"):
         assert found[f"{ATTENTION}/{name}/kernel"] == columns
-    assert found[f"{ATTENTION}/key_and_value/kernel"] == PartitionSpec(
-        None, None, "model"
-    )
+    assert found[f"{ATTENTION}/key_and_value/kernel"] == columns
     assert found[f"{ATTENTION}/out/kernel"] == rows
     assert found[f"{MLP}/wo/kernel"] == rows
     assert found["decoder/decoder_norm/scale"] == PartitionSpec(None)
     table = found["token_embedder/embedding"]
     if config is V1_1:
-        assert found[f"{MLP}/wi_0_and_wi_1/kernel"] == PartitionSpec(
-            None, None, "model"
-        )
+        assert found[f"{MLP}/wi_0_and_wi_1/kernel"] == columns
         assert found["decoder/logits_dense/kernel"] == columns
         assert found["decoder/relpos_bias/rel_embedding"] == rows
         assert table == PartitionSpec(None, None)
@@ -72,8 +68,8 @@ def test_biases_of_a_gpt_lie_where_their_products_do():
     for name in ("query", "key", "value"):
         assert found[f"{layer}/self_attention/{name}/bias"] == PartitionSpec(*cut)
     packed = f"{layer}/self_attention/query_and_key_and_value"
-    assert found[f"{packed}/kernel"] == PartitionSpec(None, None, "model")
-    assert found[f"{packed}/bias"] == PartitionSpec(None, "model")
+    assert found[f"{packed}/kernel"] == PartitionSpec(None, "model")
+    assert found[f"{packed}/bias"] == PartitionSpec("model")
     assert found[f"{layer}/mlp/wi/bias"] == PartitionSpec(*cut)
     for name in ("self_attention/out", "mlp/wo", "pre_mlp_layer_norm"):
         assert found[f"{layer}/{name}/bias"] == PartitionSpec(*whole)
@@ -86,7 +82,24 @@ def test_a_model_that_is_not_cut_is_whole_on_every_device():
         for spec in specs(V1_1, False).values()
     )
     layout = layout_of(V1_1, MESH, sharded=False)
-    assert layout.sharding("batch", "heads").spec == PartitionSpec("data", None)
+    names = ("batch", "heads")
+    assert layout.sharding(names, (6, 8)).spec == PartitionSpec("data", None)
+    # Devices along `model` would do the same for all rows: each takes some.
+    everywhere = PartitionSpec(("data", "model"), None)
+    assert layout.sharding(names, (8, 8)).spec == everywhere
+
+
+def test_rows_are_spread_where_devices_would_do_the_same():
+    """What is sampled from, and an attention whose heads are not divided."""
+    everywhere = PartitionSpec(("data", "model"), None)
+    by_data = PartitionSpec("data", None)
+    odd_heads = dataclasses.replace(V1_1, num_heads=6)
+    for config, heads in ((V1_1, PartitionSpec("data", "model")), (odd_heads, everywhere)):
+        layout = layout_of(config, MESH)
+        assert layout.sharding(("rows", None), (8, 64)).spec == everywhere
+        assert layout.sharding(("rows", None), (4, 64)).spec == by_data
+        assert layout.sharding(("batch", "embed"), (8, 64)).spec == by_data
+        assert layout.sharding(("batch", "heads"), (8, 6)).spec == heads
 
 
 def test_heads_that_cannot_be_dealt_out_leave_attention_whole_and_no_more():
