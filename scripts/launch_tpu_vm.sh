@@ -14,6 +14,10 @@
 #   --project=, --zone=    if not given, those that gcloud is configured with
 #   --runtime=VERSION  of the VM; worked out from the type if not given
 #   --spot             cheaper, and may be preempted at any time
+#   --reserved         out of a reservation
+#   --network=, --subnetwork=    other ones than the default
+#   --internal-ips     no external addresses; the network needs Cloud NAT for installing
+#   --tunnel-through-iap    ssh and scp through IAP, from outside the network
 #   --queued           wait in the queue of queued resources until there is a TPU
 #   --gin_file=FILE    what to run; may be given repeatedly
 #   --program=NAME     decode (a task, on all workers) or benchmark (on one) (decode)
@@ -29,7 +33,7 @@ source scripts/gcloud_tpu.sh
 exec 3>&1
 
 name=specdec type=v4-8 project='' zone='' runtime='' program=decode out=''
-spot='' queued='' dry_run='' steps=create,install,run,fetch restarts=0
+vm_flags=() tunnel='' queued='' dry_run='' steps=create,install,run,fetch restarts=0
 fetch_every=300 poll=20 fetcher=''
 gin_files=() program_args=()
 
@@ -44,7 +48,10 @@ read_flags() {
             flag=${1%%=*}
             printf -v "${flag#--}" %s "${1#*=}"
             ;;
-        --spot) spot=--spot ;;
+        --spot | --reserved | --internal-ips | --network=?* | --subnetwork=?*)
+            vm_flags+=("$1")
+            ;;
+        --tunnel-through-iap) tunnel=$1 ;;
         --queued) queued=--queued ;;
         --delete) steps+=,delete ;;
         --dry_run) dry_run=yes ;;
@@ -78,6 +85,8 @@ check_flags() {
     [[ $out == *.jsonl ]] || die "--out must end in .jsonl, not $out"
     [[ $restarts$fetch_every$poll =~ ^[0-9]+$ ]] ||
         die "--restarts and --fetch_every must be integers"
+    [[ " ${vm_flags[*]-} " != *" --spot "* || " ${vm_flags[*]-} " != *" --reserved "* ]] ||
+        die "--spot and --reserved exclude each other"
     ! does run || [ ${#gin_files[@]} -gt 0 ] ||
         die "there is nothing to run: give --gin_file=FILE"
     for file in ${gin_files[@]+"${gin_files[@]}"}; do
@@ -123,7 +132,8 @@ create() {
         state=$(usable_state $group)
     fi
     if [ "$state" = ABSENT ]; then
-        ask $group create "$name" "${flags[@]}" ${spot:+"$spot"}
+        ask $group create "$name" "${flags[@]}" \
+            ${vm_flags[@]+"${vm_flags[@]}"}
         [ -n "$queued" ] && [ -z "$dry_run" ] || return 0 # else it is ready now
         state=$(state_of $group)
     fi

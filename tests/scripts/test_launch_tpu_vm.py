@@ -31,11 +31,12 @@ for i, (words, code, out, err, *seconds) in enumerate(plan):
         if code:
             sys.exit(code)
         break
-if "scp" in args and "*" in args[4]:
-    name = args[4].rsplit("/", 1)[-1].removesuffix(".*")
+if "scp" in args and "*" in (source := args[args.index("scp") + 1]):
+    name = source.rsplit("/", 1)[-1].removesuffix(".*")
     for file in folder.glob("remote.*"):
         suffix = file.name.removeprefix("remote")
-        shutil.copy(file, pathlib.Path(args[5]) / (name + suffix))
+        target = pathlib.Path(args[args.index("scp") + 2])
+        shutil.copy(file, target / (name + suffix))
 """
 ABSENT = [["describe"], 1, "", "ERROR: NOT_FOUND: Resource 'x' was not found"]
 
@@ -143,6 +144,26 @@ def test_a_dry_run_of_queued_resources(launch):
         "# delete the VM",
         f"{queue} delete vm --force {place}",
     ]
+
+
+PRIVATE = ("--reserved", "--internal-ips", "--network=n", "--subnetwork=s")
+
+
+@pytest.mark.parametrize(("queued", "group"), [((), 0), (("--queued",), 1)])
+def test_a_private_network_is_that_of_the_vm_and_of_its_connections(
+    launch, queued, group
+):
+    launch.plan(ABSENT, *[ABSENT] * group, state("ACTIVE", "queued-resources"))
+    launch.remote("{}\n")
+    done = launch(*RUN, *PRIVATE, *queued, "--tunnel-through-iap")
+    assert done.returncode == 0, done.stderr
+    (created,) = [args for args in launch.asked() if "create" in args]
+    assert created[0] == ("tpu-vm", "queued-resources")[group]
+    assert tuple(created[-4:]) == PRIVATE
+    for args in launch.asked():
+        connects = "ssh" in args or "scp" in args
+        assert ("--tunnel-through-iap" in args) == connects
+        assert (args[0] == "alpha") == connects  # no other track has the tunnel
 
 
 def test_a_dry_run_prints_what_a_run_does(launch):
@@ -411,6 +432,7 @@ def test_a_benchmark_runs_on_one_worker(launch):
         ((*RUN, "--steps=creat"), PLACE, "unknown step creat"),
         ((*RUN, "--out=/tmp/a.jsonl"), PLACE, "--out must be inside the checkout"),
         ((*RUN, "--out=a.txt"), PLACE, "--out must end in .jsonl"),
+        ((*RUN, "--spot", "--reserved"), PLACE, "--spot and --reserved exclude"),
         ((*RUN, "--program=train"), PLACE, "--program must be decode or benchmark"),
         (
             (*RUN, "--restarts=x"),
