@@ -6,8 +6,10 @@
 #       -- --gin.TARGET_CHECKPOINT=gs://BUCKET/xxl --gin.VOCABULARY=gs://BUCKET/spiece.model
 #
 # Steps: create the VM (or reuse it), install on all workers, run, fetch the records. The
-# same command again goes on where it was stopped, on the same VM or on a new one. All
-# that comes after -- goes to the program.
+# same command again goes on where it was stopped, on the same VM or on a new one. A run
+# goes on when the connection to it breaks, and is attached to again. Ctrl-C leaves it too;
+# the same command then ends it, and goes on from its records. The exit status is the
+# program's own. All that comes after -- goes to the program.
 #
 #   --name=NAME        of the VM (specdec)
 #   --type=TYPE        accelerator type, as v4-8, v5litepod-16, v5p-8, v6e-8 (v4-8)
@@ -20,9 +22,11 @@
 #   --tunnel-through-iap    ssh and scp through IAP, from outside the network
 #   --queued           wait in the queue of queued resources until there is a TPU
 #   --gin_file=FILE    what to run; may be given repeatedly
-#   --program=NAME     decode (a task, on all workers) or benchmark (on one) (decode)
+#   --program=NAME     decode (a task, on all workers) or benchmark (on worker 0 and its
+#                      chips alone) (decode)
 #   --out=FILE.jsonl   the records, in the checkout here and there (records/NAME.jsonl)
 #   --fetch_every=S    seconds between fetches of the records while it runs (300)
+#   --reconnects=N     attach anew, so often, to a run whose connection broke (100)
 #   --restarts=N       create a preempted VM anew, so often, and go on (0)
 #   --steps=LIST       of create,install,run,fetch,delete; the first four if not given
 #   --delete           also delete the VM in the end, if all went well
@@ -33,7 +37,9 @@ source scripts/gcloud_tpu.sh
 exec 3>&1
 
 name=specdec type=v4-8 project='' zone='' runtime='' program=decode out=''
-vm_flags=() tunnel='' queued='' dry_run='' steps=create,install,run,fetch restarts=0
+vm_flags=() tunnel='' queued='' dry_run='' steps=create,install,run,fetch
+restarts=0 reconnects=100
+gone=99 # the exit status of a step whose VM is gone
 fetch_every=300 poll=20 fetcher=''
 gin_files=() program_args=()
 
@@ -43,8 +49,8 @@ read_flags() {
         case $1 in
         --gin_file=?*) gin_files+=("$1") ;;
         --name=?* | --type=?* | --project=?* | --zone=?* | --runtime=?* | --program=?* | \
-            --out=?* | --fetch_every=?* | --restarts=?* | --steps=?* | \
-            --poll=?*) # seconds between looks at a VM that is being created
+            --out=?* | --fetch_every=?* | --reconnects=?* | --restarts=?* | \
+            --steps=?* | --poll=?*) # seconds between looks at a VM that is being created
             flag=${1%%=*}
             printf -v "${flag#--}" %s "${1#*=}"
             ;;
@@ -83,8 +89,8 @@ check_flags() {
     [[ ! /$out =~ ^//|/\.\./ ]] ||
         die "--out must be inside the checkout, as records/$name.jsonl"
     [[ $out == *.jsonl ]] || die "--out must end in .jsonl, not $out"
-    [[ $restarts$fetch_every$poll =~ ^[0-9]+$ ]] ||
-        die "--restarts and --fetch_every must be integers"
+    [[ $reconnects$restarts$fetch_every$poll =~ ^[0-9]+$ ]] ||
+        die "--reconnects, --restarts and --fetch_every must be integers"
     [[ " ${vm_flags[*]-} " != *" --spot "* || " ${vm_flags[*]-} " != *" --reserved "* ]] ||
         die "--spot and --reserved exclude each other"
     ! does run || [ ${#gin_files[@]} -gt 0 ] ||
@@ -186,7 +192,7 @@ bash $unpacked/scripts/tpu_worker.sh install" || broken installing
 
 run() {
     local status=0 workers=0 args
-    args=("$program" "$out" ${gin_files[@]+"${gin_files[@]}"})
+    args=("${temporary##*.}.$left" "$program" "$out" ${gin_files[@]+"${gin_files[@]}"})
     if [ "$program" = decode ]; then
         workers=all
         args+=(--multihost)
@@ -200,13 +206,38 @@ run() {
         fetch_now_and_then >/dev/null 2>&1 &
         fetcher=$!
     fi
-    on_workers $workers "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
+    attend $workers "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
         status=$?
     stop_fetching
     if [ $status -ne 0 ]; then
         fetch || true
-        broken running
+        [ $status -ne $gone ] || exit $gone
+        broken running $status
     fi
+}
+
+# Waits for a run on the workers, over as many connections as it takes, and gives back its
+# exit status, which is 100 less than the one that tpu_worker.sh has.
+attend() { # WORKERS COMMAND
+    local status drops=0
+    while true; do
+        status=0
+        on_workers "$1" "$2" || status=$?
+        if [ $status -eq 0 ] || { [ $status -gt 100 ] && [ $status -lt 255 ]; }; then
+            return $((status > 0 ? status - 100 : 0))
+        fi
+        ! is_gone || return $gone
+        [ $((drops++)) -lt "$reconnects" ] || return $status
+        say "the connection to $name broke (exit status $status): attaching again"
+        sleep "$poll"
+    done
+}
+
+# Whether the VM is known to be gone.
+is_gone() {
+    local state
+    state=$(state_of tpu-vm 2>/dev/null) || return 1 # there may be no network here
+    case $state in ABSENT | PREEMPTED | TERMINATED) ;; *) return 1 ;; esac
 }
 
 # A preempted VM takes its disk with it.
@@ -244,18 +275,13 @@ delete() {
     ask "${what[@]}" || say "there was no $name to delete"
 }
 
-# A step on the workers failed: 3 is that the VM is gone.
-broken() {
-    local state
-    state=$(state_of tpu-vm)
-    if [ "$state" = READY ]; then # a preemption takes a while to be told
-        sleep "$poll"
-        state=$(state_of tpu-vm)
-    fi
-    case $state in ABSENT | PREEMPTED | TERMINATED) exit 3 ;; esac
+# A step on the workers failed.
+broken() { # STEP [STATUS]
+    is_gone || sleep "$poll" # a preemption takes a while to be told
+    ! is_gone || exit $gone
     still_there
-    die "$1 failed on a worker, and $name is in state $state: see above. The same" \
-        "command goes on where it was."
+    (die "$1 failed on a worker${2:+ with exit status $2}: see above. The same command" \
+        "goes on where it was.") || exit "${2:-1}"
 }
 
 still_there() {
@@ -281,7 +307,7 @@ main() {
         (set -e && work)
         status=$?
         set -e
-        [ $status -eq 3 ] || break
+        [ $status -eq $gone ] || break
         [ "$left" -gt 0 ] ||
             die "$name was preempted, or is gone. The records so far are in $out, and the" \
                 "same command creates it anew and goes on; --restarts=N does so by itself."
