@@ -24,11 +24,13 @@
 #   --gin_file=FILE    what to run; may be given repeatedly
 #   --program=NAME     decode (a task, on all workers) or benchmark (on worker 0 and its
 #                      chips alone) (decode)
+#   --precompile=N     before the run, compile on the VM for inputs of up to N tokens
 #   --out=FILE.jsonl   the records, in the checkout here and there (records/NAME.jsonl)
 #   --fetch_every=S    seconds between fetches of the records while it runs (300)
 #   --reconnects=N     attach anew, so often, to a run whose connection broke (100)
 #   --restarts=N       create a preempted VM anew, so often, and go on (0)
-#   --steps=LIST       of create,install,run,fetch,delete; the first four if not given
+#   --steps=LIST       of create,install,precompile,run,fetch,delete (create,install,run,
+#                      fetch, and what --precompile and --delete add)
 #   --delete           also delete the VM in the end, if all went well
 #   --dry_run          print every command, and do nothing
 set -euo pipefail
@@ -41,7 +43,7 @@ vm_flags=() tunnel='' queued='' dry_run='' steps=create,install,run,fetch
 restarts=0 reconnects=100
 gone=99 # the exit status of a step whose VM is gone
 fetch_every=300 poll=20 fetcher=''
-gin_files=() program_args=()
+gin_files=() program_args=() precompile=''
 
 read_flags() {
     local flag
@@ -59,6 +61,10 @@ read_flags() {
             ;;
         --tunnel-through-iap) tunnel=$1 ;;
         --queued) queued=--queued ;;
+        --precompile=?*)
+            precompile=$1
+            steps+=,precompile
+            ;;
         --delete) steps+=,delete ;;
         --dry_run) dry_run=yes ;;
         --help | -h)
@@ -80,11 +86,15 @@ does() { [[ ,$steps, == *,$1,* ]]; }
 check_flags() {
     local step file
     for step in ${steps//,/ }; do
-        [[ ,create,install,run,fetch,delete, == *,$step,* ]] ||
+        [[ ,create,install,precompile,run,fetch,delete, == *,$step,* ]] ||
             die "unknown step $step: give some of create,install,run,fetch,delete"
     done
     [[ $program =~ ^(decode|benchmark)$ ]] ||
         die "--program must be decode or benchmark, not $program"
+    ! does precompile || [ "$program" = decode ] ||
+        die "--precompile is of --program=decode: a benchmark compiles before it measures"
+    ! does precompile || [[ $precompile =~ ^--precompile=[0-9]+$ ]] ||
+        die "--precompile must be an integer: the most tokens of an input"
     : "${out:=records/$name.jsonl}"
     [[ ! /$out =~ ^//|/\.\./ ]] ||
         die "--out must be inside the checkout, as records/$name.jsonl"
@@ -190,28 +200,37 @@ bash $unpacked/scripts/tpu_worker.sh install" || broken installing
     fi
 }
 
+precompile() {
+    local status=0
+    step "precompile on all workers"
+    attend all "$(program_command precompile --multihost "$precompile")" || status=$?
+    [ $status -eq 0 ] || broken precompiling $status
+}
+
+# The command that starts a run of the program on a worker, or attaches to it.
+program_command() { # RUN FLAGS...
+    local args=("${temporary##*.}.$left.$1" "$program" "$out")
+    args+=(${gin_files[@]+"${gin_files[@]}"} "${@:2}" ${program_args[@]+"${program_args[@]}"})
+    echo "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")"
+}
+
 run() {
-    local status=0 workers=0 args
-    args=("${temporary##*.}.$left" "$program" "$out" ${gin_files[@]+"${gin_files[@]}"})
+    local status=0 workers=0 flags=()
     if [ "$program" = decode ]; then
-        workers=all
-        args+=(--multihost)
+        workers=all flags=(--multihost)
         step "run on all workers"
     else
         step "run on one worker"
     fi
-    args+=(${program_args[@]+"${program_args[@]}"})
     if [ -z "$dry_run" ]; then
         trap stop_fetching EXIT
         fetch_now_and_then >/dev/null 2>&1 &
         fetcher=$!
     fi
-    attend $workers "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
-        status=$?
+    attend $workers "$(program_command run ${flags[@]+"${flags[@]}"})" || status=$?
     stop_fetching
     if [ $status -ne 0 ]; then
         fetch || true
-        [ $status -ne $gone ] || exit $gone
         broken running $status
     fi
 }
@@ -277,6 +296,7 @@ delete() {
 
 # A step on the workers failed.
 broken() { # STEP [STATUS]
+    [ "${2:-}" != $gone ] || exit $gone
     is_gone || sleep "$poll" # a preemption takes a while to be told
     ! is_gone || exit $gone
     still_there
@@ -292,6 +312,7 @@ still_there() {
 work() {
     ! does create || create
     ! does install || install
+    ! does precompile || precompile
     ! does run || run
 }
 

@@ -104,6 +104,7 @@ run)
         end_earlier_runs
         take_records "$out"
         [[ " $* " == *" --multihost "* ]] || leave_the_slice
+        export JAX_COMPILATION_CACHE_DIR=$HOME/.cache/specdec_jax/xla
         start "$run" .venv/bin/python "scripts/$program.py" "--out=$out" "$@"
         lines=+1
     fi

@@ -119,7 +119,7 @@ def test_a_dry_run_prints_every_command_and_does_none(launch):
     place = "--project=my-project --zone=us-central2-b --quiet"
     tpu = "gcloud compute tpus tpu-vm"
     temporary = done.stdout.split("tar -czf ")[1].split("/specdec_jax.tar.gz")[0]
-    run_id = temporary.rpartition(".")[2] + ".0"
+    run_id = temporary.rpartition(".")[2] + ".0.run"
     assert not Path(temporary).exists()
     assert done.stdout.replace(temporary, "TMP").splitlines() == [
         "# the VM vm: create it, unless it is there",
@@ -468,6 +468,26 @@ def test_a_benchmark_runs_on_one_worker(launch):
     assert "--worker=0" in launch.asked()[0]
 
 
+def test_precompiling_is_a_run_before_the_run(launch):
+    launch.plan(state("READY"))
+    launch.remote("{}\n")
+    done = launch(*RUN, "--precompile=64", "--", "--gin.GAMMA=3")
+    assert done.returncode == 0, done.stderr
+    _, first, second = map(str.split, launch.commands())
+    assert first.count("--precompile=64") == 1
+    first.remove("--precompile=64")
+    assert first.pop(3) != second.pop(3)  # the run's ID
+    assert first == second and second[-1] == "--gin.GAMMA=3"
+
+
+def test_what_cannot_be_precompiled_is_not_run(launch):
+    launch.plan([["--precompile=8"], 101, "", "no\n"])
+    done = launch(*RUN, "--precompile=8", "--steps=precompile,run")
+    assert done.returncode == 1
+    assert "error: precompiling failed on a worker with exit status 1" in done.stderr
+    assert len(launch.commands()) == 1
+
+
 @pytest.mark.parametrize(
     ("args", "place", "words"),
     [
@@ -480,6 +500,13 @@ def test_a_benchmark_runs_on_one_worker(launch):
         ((*RUN, "--out=/tmp/a.jsonl"), PLACE, "--out must be inside the checkout"),
         ((*RUN, "--out=a.txt"), PLACE, "--out must end in .jsonl"),
         ((*RUN, "--spot", "--reserved"), PLACE, "--spot and --reserved exclude"),
+        ((*RUN, "--precompile=x"), PLACE, "--precompile must be an integer"),
+        ((*RUN, "--steps=precompile"), PLACE, "--precompile must be an integer"),
+        (
+            (*RUN, "--precompile=8", "--program=benchmark"),
+            PLACE,
+            "--precompile is of --program=decode",
+        ),
         ((*RUN, "--program=train"), PLACE, "--program must be decode or benchmark"),
         (
             (*RUN, "--restarts=x"),

@@ -17,7 +17,7 @@ cp "$HOME/python" "${@: -1}/bin/python"
 """
 PYTHON = """#!/bin/bash
 printf '%s\\n' "$@" >>"$HOME/log"
-env | grep ^TPU_ >"$HOME/env"
+env | grep -E "^(JAX|TPU)_" >"$HOME/env"
 echo here
 exit "$(cat "$HOME/exit" 2>/dev/null || echo 0)"
 """
@@ -159,7 +159,9 @@ def test_one_host_of_a_slice_is_told_that_it_is_alone(
     (installed.parent / "tpu-env").write_text(metadata)
     done, _ = call(installed, "run", "1", "benchmark", "records/a.jsonl", *flags)
     assert done.returncode == 0, done.stderr
-    found = sorted((installed.parent / "env").read_text().splitlines())
+    cache, *found = sorted((installed.parent / "env").read_text().splitlines())
+    where = installed.parent / ".cache" / "specdec_jax" / "xla"
+    assert cache == f"JAX_COMPILATION_CACHE_DIR={where}"
     assert found == alone * [
         "TPU_CHIPS_PER_PROCESS_BOUNDS=2,2,1",
         "TPU_PROCESS_BOUNDS=1,1,1",
