@@ -20,8 +20,9 @@ SEQIO = [
 
 PLOTS = ["matplotlib>=3.8"]
 RUN_NOTEBOOKS = ["ipykernel>=6.29", "nbclient>=0.10", "nbformat>=5.10"]
-# The TPU's compiler, which runs on any such machine. 0.0.52 is what is tested.
-LIBTPU = "libtpu>=0.0.52; sys_platform == 'linux' and platform_machine == 'x86_64'"
+# The TPU's compiler, which runs on any such machine. Without a bound, for jax[tpu] pins
+# one version. Tested with 0.0.42 and 0.0.52.
+LIBTPU = "libtpu; sys_platform == 'linux' and platform_machine == 'x86_64'"
 
 setup(
     name="specdec_jax",

@@ -10,21 +10,19 @@ from absl import flags
 from rich.console import Console
 
 from specdec_jax import DecodeSettings, SettingsError, display, load_pair
-from specdec_jax.cli import gin_bindings, process_flags, text_flags
+from specdec_jax.cli import compile_flags, gin_bindings, process_flags, text_flags
 from specdec_jax.cli.decode_task import CONFIGURED, TaskRun
 from specdec_jax.cli.decode_texts import DecodeRun
 from specdec_jax.cli.program import run_program
 from specdec_jax.experiments.record_file import RecordFile
+from specdec_jax.job import METHODS
 
+flags.adopt_module_key_flags(compile_flags)
 flags.adopt_module_key_flags(process_flags)
 flags.adopt_module_key_flags(text_flags)
-_OUT = flags.DEFINE_string(
-    "out", None, "append JSON lines here; what it holds is done."
-)
+_OUT = flags.DEFINE_string("out", None, "append JSON lines; what it holds is done.")
 _FORMAT = flags.DEFINE_enum("format", "trace", ["trace", "text", "jsonl"], "to print.")
-_METHOD = flags.DEFINE_enum(
-    "method", "speculative", ["speculative", "autoregressive"], "how to decode."
-)
+_METHOD = flags.DEFINE_enum("method", METHODS[0], METHODS, "how to decode.")
 _SEED = flags.DEFINE_integer("seed", 0, "of all draws.")
 _SPEEDUP = flags.DEFINE_bool("speedup", False, "also time the baseline, and compare.")
 _COLOR = flags.DEFINE_enum(
@@ -68,6 +66,8 @@ def main(_):
     console = Console(force_terminal=terminal, **shown)
     is_task = gin_bindings.is_bound("TaskRun.task") and not text_flags.are_given()
     with process_flags.processes() as processes:
+        if compile_flags.is_given():
+            return compile_flags.precompile(is_task, _METHOD.value, processes)
         records = (_decode_task if is_task else _decode_texts)(console, processes)
     if records is not None:
         gin_bindings.save_operative_config(records.path)

@@ -34,7 +34,14 @@ act() {
 }
 
 tpu() { # GROUP COMMAND NAME FLAGS...
-    act gcloud compute tpus "$@" "--project=$project" "--zone=$zone" --quiet
+    local track=() through=()
+    case $2 in ssh | scp)
+        # Only the alpha track has the tunnel.
+        [ -z "$tunnel" ] || track=(alpha) through=("$tunnel")
+        ;;
+    esac
+    act gcloud ${track[@]+"${track[@]}"} compute tpus "$@" \
+        ${through[@]+"${through[@]}"} "--project=$project" "--zone=$zone" --quiet
 }
 
 # The same for what creates, describes and deletes. An error ends all, in clear words; but

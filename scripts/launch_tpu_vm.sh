@@ -6,21 +6,31 @@
 #       -- --gin.TARGET_CHECKPOINT=gs://BUCKET/xxl --gin.VOCABULARY=gs://BUCKET/spiece.model
 #
 # Steps: create the VM (or reuse it), install on all workers, run, fetch the records. The
-# same command again goes on where it was stopped, on the same VM or on a new one. All
-# that comes after -- goes to the program.
+# same command again goes on where it was stopped, on the same VM or on a new one. A run
+# goes on when the connection to it breaks, and is attached to again. Ctrl-C leaves it too;
+# the same command then ends it, and goes on from its records. The exit status is the
+# program's own. All that comes after -- goes to the program.
 #
 #   --name=NAME        of the VM (specdec)
 #   --type=TYPE        accelerator type, as v4-8, v5litepod-16, v5p-8, v6e-8 (v4-8)
 #   --project=, --zone=    if not given, those that gcloud is configured with
 #   --runtime=VERSION  of the VM; worked out from the type if not given
 #   --spot             cheaper, and may be preempted at any time
+#   --reserved         out of a reservation
+#   --network=, --subnetwork=    other ones than the default
+#   --internal-ips     no external addresses; the network needs Cloud NAT for installing
+#   --tunnel-through-iap    ssh and scp through IAP, from outside the network
 #   --queued           wait in the queue of queued resources until there is a TPU
 #   --gin_file=FILE    what to run; may be given repeatedly
-#   --program=NAME     decode (a task, on all workers) or benchmark (on one) (decode)
+#   --program=NAME     decode (a task, on all workers) or benchmark (on worker 0 and its
+#                      chips alone) (decode)
+#   --precompile=N     before the run, compile on the VM for inputs of up to N tokens
 #   --out=FILE.jsonl   the records, in the checkout here and there (records/NAME.jsonl)
 #   --fetch_every=S    seconds between fetches of the records while it runs (300)
+#   --reconnects=N     attach anew, so often, to a run whose connection broke (100)
 #   --restarts=N       create a preempted VM anew, so often, and go on (0)
-#   --steps=LIST       of create,install,run,fetch,delete; the first four if not given
+#   --steps=LIST       of create,install,precompile,run,fetch,delete (create,install,run,
+#                      fetch, and what --precompile and --delete add)
 #   --delete           also delete the VM in the end, if all went well
 #   --dry_run          print every command, and do nothing
 set -euo pipefail
@@ -29,9 +39,11 @@ source scripts/gcloud_tpu.sh
 exec 3>&1
 
 name=specdec type=v4-8 project='' zone='' runtime='' program=decode out=''
-spot='' queued='' dry_run='' steps=create,install,run,fetch restarts=0
+vm_flags=() tunnel='' queued='' dry_run='' steps=create,install,run,fetch
+restarts=0 reconnects=100
+gone=99 # the exit status of a step whose VM is gone
 fetch_every=300 poll=20 fetcher=''
-gin_files=() program_args=()
+gin_files=() program_args=() precompile=''
 
 read_flags() {
     local flag
@@ -39,13 +51,20 @@ read_flags() {
         case $1 in
         --gin_file=?*) gin_files+=("$1") ;;
         --name=?* | --type=?* | --project=?* | --zone=?* | --runtime=?* | --program=?* | \
-            --out=?* | --fetch_every=?* | --restarts=?* | --steps=?* | \
-            --poll=?*) # seconds between looks at a VM that is being created
+            --out=?* | --fetch_every=?* | --reconnects=?* | --restarts=?* | \
+            --steps=?* | --poll=?*) # seconds between looks at a VM that is being created
             flag=${1%%=*}
             printf -v "${flag#--}" %s "${1#*=}"
             ;;
-        --spot) spot=--spot ;;
+        --spot | --reserved | --internal-ips | --network=?* | --subnetwork=?*)
+            vm_flags+=("$1")
+            ;;
+        --tunnel-through-iap) tunnel=$1 ;;
         --queued) queued=--queued ;;
+        --precompile=?*)
+            precompile=$1
+            steps+=,precompile
+            ;;
         --delete) steps+=,delete ;;
         --dry_run) dry_run=yes ;;
         --help | -h)
@@ -67,17 +86,23 @@ does() { [[ ,$steps, == *,$1,* ]]; }
 check_flags() {
     local step file
     for step in ${steps//,/ }; do
-        [[ ,create,install,run,fetch,delete, == *,$step,* ]] ||
+        [[ ,create,install,precompile,run,fetch,delete, == *,$step,* ]] ||
             die "unknown step $step: give some of create,install,run,fetch,delete"
     done
     [[ $program =~ ^(decode|benchmark)$ ]] ||
         die "--program must be decode or benchmark, not $program"
+    ! does precompile || [ "$program" = decode ] ||
+        die "--precompile is of --program=decode: a benchmark compiles before it measures"
+    ! does precompile || [[ $precompile =~ ^--precompile=[0-9]+$ ]] ||
+        die "--precompile must be an integer: the most tokens of an input"
     : "${out:=records/$name.jsonl}"
     [[ ! /$out =~ ^//|/\.\./ ]] ||
         die "--out must be inside the checkout, as records/$name.jsonl"
     [[ $out == *.jsonl ]] || die "--out must end in .jsonl, not $out"
-    [[ $restarts$fetch_every$poll =~ ^[0-9]+$ ]] ||
-        die "--restarts and --fetch_every must be integers"
+    [[ $reconnects$restarts$fetch_every$poll =~ ^[0-9]+$ ]] ||
+        die "--reconnects, --restarts and --fetch_every must be integers"
+    [[ " ${vm_flags[*]-} " != *" --spot "* || " ${vm_flags[*]-} " != *" --reserved "* ]] ||
+        die "--spot and --reserved exclude each other"
     ! does run || [ ${#gin_files[@]} -gt 0 ] ||
         die "there is nothing to run: give --gin_file=FILE"
     for file in ${gin_files[@]+"${gin_files[@]}"}; do
@@ -123,7 +148,8 @@ create() {
         state=$(usable_state $group)
     fi
     if [ "$state" = ABSENT ]; then
-        ask $group create "$name" "${flags[@]}" ${spot:+"$spot"}
+        ask $group create "$name" "${flags[@]}" \
+            ${vm_flags[@]+"${vm_flags[@]}"}
         [ -n "$queued" ] && [ -z "$dry_run" ] || return 0 # else it is ready now
         state=$(state_of $group)
     fi
@@ -174,29 +200,63 @@ bash $unpacked/scripts/tpu_worker.sh install" || broken installing
     fi
 }
 
+precompile() {
+    local status=0
+    step "precompile on all workers"
+    attend all "$(program_command precompile --multihost "$precompile")" || status=$?
+    [ $status -eq 0 ] || broken precompiling $status
+}
+
+# The command that starts a run of the program on a worker, or attaches to it.
+program_command() { # RUN FLAGS...
+    local args=("${temporary##*.}.$left.$1" "$program" "$out")
+    args+=(${gin_files[@]+"${gin_files[@]}"} "${@:2}" ${program_args[@]+"${program_args[@]}"})
+    echo "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")"
+}
+
 run() {
-    local status=0 workers=0 args
-    args=("$program" "$out" ${gin_files[@]+"${gin_files[@]}"})
+    local status=0 workers=0 flags=()
     if [ "$program" = decode ]; then
-        workers=all
-        args+=(--multihost)
+        workers=all flags=(--multihost)
         step "run on all workers"
     else
         step "run on one worker"
     fi
-    args+=(${program_args[@]+"${program_args[@]}"})
     if [ -z "$dry_run" ]; then
         trap stop_fetching EXIT
         fetch_now_and_then >/dev/null 2>&1 &
         fetcher=$!
     fi
-    on_workers $workers "bash specdec_jax/scripts/tpu_worker.sh run $(quote "${args[@]}")" ||
-        status=$?
+    attend $workers "$(program_command run ${flags[@]+"${flags[@]}"})" || status=$?
     stop_fetching
     if [ $status -ne 0 ]; then
         fetch || true
-        broken running
+        broken running $status
     fi
+}
+
+# Waits for a run on the workers, over as many connections as it takes, and gives back its
+# exit status, which is 100 less than the one that tpu_worker.sh has.
+attend() { # WORKERS COMMAND
+    local status drops=0
+    while true; do
+        status=0
+        on_workers "$1" "$2" || status=$?
+        if [ $status -eq 0 ] || { [ $status -gt 100 ] && [ $status -lt 255 ]; }; then
+            return $((status > 0 ? status - 100 : 0))
+        fi
+        ! is_gone || return $gone
+        [ $((drops++)) -lt "$reconnects" ] || return $status
+        say "the connection to $name broke (exit status $status): attaching again"
+        sleep "$poll"
+    done
+}
+
+# Whether the VM is known to be gone.
+is_gone() {
+    local state
+    state=$(state_of tpu-vm 2>/dev/null) || return 1 # there may be no network here
+    case $state in ABSENT | PREEMPTED | TERMINATED) ;; *) return 1 ;; esac
 }
 
 # A preempted VM takes its disk with it.
@@ -234,18 +294,14 @@ delete() {
     ask "${what[@]}" || say "there was no $name to delete"
 }
 
-# A step on the workers failed: 3 is that the VM is gone.
-broken() {
-    local state
-    state=$(state_of tpu-vm)
-    if [ "$state" = READY ]; then # a preemption takes a while to be told
-        sleep "$poll"
-        state=$(state_of tpu-vm)
-    fi
-    case $state in ABSENT | PREEMPTED | TERMINATED) exit 3 ;; esac
+# A step on the workers failed.
+broken() { # STEP [STATUS]
+    [ "${2:-}" != $gone ] || exit $gone
+    is_gone || sleep "$poll" # a preemption takes a while to be told
+    ! is_gone || exit $gone
     still_there
-    die "$1 failed on a worker, and $name is in state $state: see above. The same" \
-        "command goes on where it was."
+    (die "$1 failed on a worker${2:+ with exit status $2}: see above. The same command" \
+        "goes on where it was.") || exit "${2:-1}"
 }
 
 still_there() {
@@ -256,6 +312,7 @@ still_there() {
 work() {
     ! does create || create
     ! does install || install
+    ! does precompile || precompile
     ! does run || run
 }
 
@@ -271,7 +328,7 @@ main() {
         (set -e && work)
         status=$?
         set -e
-        [ $status -eq 3 ] || break
+        [ $status -eq $gone ] || break
         [ "$left" -gt 0 ] ||
             die "$name was preempted, or is gone. The records so far are in $out, and the" \
                 "same command creates it anew and goes on; --restarts=N does so by itself."

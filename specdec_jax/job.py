@@ -3,9 +3,11 @@
 import dataclasses
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax.data.batching import bucketed
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
@@ -14,6 +16,7 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import DecodeResult, LoopState, RowSettings
 from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.models.inputs import BUCKET
 from specdec_jax.pair import Pair
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.runtime.validation import check_seed
@@ -130,6 +133,48 @@ def prepare_tokens(
         given = pair.partition.deal(*given)
     keys, inputs, prompt, rows = given
     return Job(decoder, keys, params, inputs, prompt, rows, batch, pair.partition)
+
+
+def bucket_lengths(pair: Pair, settings: DecodeSettings, longest: int) -> list[int]:
+    """An input's length for each program that inputs of 1 to `longest` tokens need.
+
+    Args:
+      pair, settings: as in `generate`; with max_new_tokens a model's positions end.
+      longest: the most tokens of an input.
+    """
+    for model in (pair.target, pair.drafter):
+        if model.max_length is not None:
+            longest = min(longest, model.max_length - settings.buffer_size)
+    start = int(pair.decoder_only)  # of a GPT's prompt the start token is a part
+    lengths = {bucketed(n + start, BUCKET): n for n in range(1, longest + 1)}
+    return list(lengths.values())
+
+
+def precompile(
+    pair: Pair,
+    settings: DecodeSettings,
+    batch: int,
+    length: int,
+    method: str = "speculative",
+) -> Job:
+    """Compiles both programs of a job, and runs them for one token.
+
+    Args:
+      pair, settings, method: as in `generate`.
+      batch: rows decoded together.
+      length: tokens of the longest input.
+
+    Returns:
+      A job that has been decoded, of inputs that are nothing but EOS.
+    """
+    inputs = [[pair.tokenizer.eos_id] * length] * batch
+    job = prepare_tokens(pair, inputs, settings, 0, method)
+    caps = jnp.ones_like(np.asarray(job.rows.max_new_tokens))
+    if job.partition is not None:
+        caps = jax.device_put(caps, job.rows.max_new_tokens.sharding)
+    job = dataclasses.replace(job, rows=job.rows.replace(max_new_tokens=caps))
+    jax.block_until_ready(job.decode())
+    return job
 
 
 def _check_positions(pair: Pair, prompt: Prompt, rows: RowSettings) -> None:

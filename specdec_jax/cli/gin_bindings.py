@@ -7,6 +7,7 @@ parameter (`--gin.DecodeSettings.top_p=0.9`).
 
 import functools
 import os
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,9 @@ ALSO = {
     ),
     "BATCH_SIZE": ("AlphaConfig.batch_size = %BATCH_SIZE",),
 }
+
+# What gin raises of a file that it cannot read.
+UNREADABLE = (ValueError, OSError, SyntaxError, ImportError, tokenize.TokenError)
 
 flags.DEFINE_multi_string(
     "gin_file", [], "gin files; a later one wins over an earlier one."
@@ -135,7 +139,11 @@ def parse(default_file: str | None = None) -> None:
     try:
         # Not finalized: gin would ask for what a file requires for other programs.
         gin.parse_config_files_and_bindings(files, [*also, *bindings], False)
-    except (ValueError, OSError, SyntaxError) as error:
+    except RecursionError as error:
+        raise SettingsError(
+            f"gin: {', '.join(files)} includes itself, or is nested too deep"
+        ) from error
+    except UNREADABLE as error:
         raise SettingsError(f"gin: {' '.join(str(error).split())}") from error
     finally:
         logging.set_verbosity(logging.WARNING)

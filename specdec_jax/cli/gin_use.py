@@ -59,18 +59,20 @@ class Use:
                 self.parameters[key] = value, kinds[parameter].annotation
                 self._read(value, scope)
 
-    def _read(self, value: Any, scope: str) -> None:
+    def _read(self, value: Any, scope: str, within: tuple[str, ...] = ()) -> None:
         for reference in gin.config.iterate_references({"": value}):
             macro = _macro(reference)
             if macro is None and repr(reference) != REQUIRED:
                 inner = "/".join(reference.scopes) or scope
                 self._call(inner, reference.configurable.wrapper)
+            elif macro in within:
+                raise SettingsError(f"gin: the macro {macro} is bound to itself")
             elif macro is not None and macro not in self.macros:
                 self.macros.add(macro)
                 found = _value_of(macro)
                 if repr(found) == REQUIRED:
                     self.missing.add(macro)
-                self._read(found, scope)
+                self._read(found, scope, (*within, macro))
 
     def has(self, name: str) -> bool:
         """Whether a macro is used, or a parameter, `scope/Configurable.parameter`."""

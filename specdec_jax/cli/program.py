@@ -1,13 +1,22 @@
 """How a program of `scripts/` runs: its command line, and its errors in one line."""
 
+import os
 import sys
 import tokenize
 from collections.abc import Callable, Sequence
 
 import gin
+import jax
 from absl import app, flags, logging
 
 from specdec_jax.errors import SettingsError, SpecdecError
+
+_CACHE = flags.DEFINE_string(
+    "compilation_cache",
+    None,
+    "folder that keeps compiled programs for later runs; JAX_COMPILATION_CACHE_DIR, or "
+    "none, if not given.",
+)
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C ends: 128 + SIGINT
 
@@ -75,8 +84,9 @@ def _quoted(value: str) -> str:
 
 
 def _parse_flags(argv: Sequence[str]) -> list[str]:
+    """The words that belong to no flag; JAX keeps its programs where the flags say."""
     try:
-        return flags.FLAGS(rewrite_gin_args(argv))
+        words = flags.FLAGS(rewrite_gin_args(argv))
     except flags.UnrecognizedFlagError as error:
         if error.flagname == "gin_bindings":
             raise SettingsError("this program has flags only, no --gin.NAME") from error
@@ -86,3 +96,7 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
         ) from error
     except flags.Error as error:
         raise SettingsError(" ".join(str(error).split())) from error
+    if _CACHE.value:
+        folder = os.path.expanduser(_CACHE.value)
+        jax.config.update("jax_compilation_cache_dir", folder)
+    return words

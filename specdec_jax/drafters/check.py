@@ -107,7 +107,12 @@ def _check_members(name: str, drafter: Any, target: LanguageModel) -> None:
             f"the target has {target.vocab_size} tokens and the drafter {name} "
             f"{drafter.vocab_size}: speculative decoding needs one vocabulary"
         )
-    if not all(0 <= tap < target.num_layers for tap in drafter.taps):
+    taps, longest = drafter.taps, drafter.max_length
+    if not isinstance(taps, tuple) or not all(type(tap) is int for tap in taps):
+        raise PairError(f"{name}.taps must be a tuple of layers, not {taps!r}")
+    if longest is not None and type(longest) is not int:
+        raise PairError(f"{name}.max_length must be an integer or None: {longest!r}")
+    if not all(0 <= tap < target.num_layers for tap in taps):
         raise PairError(
             f"the drafter {name} taps layers {drafter.taps} of the target, which has "
             f"{target.num_layers}, from 0"

@@ -5,6 +5,7 @@ say by their types what they may hold, so that a value that no writer has writte
 refused where it is read, with its file, line and key.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -14,7 +15,7 @@ import re
 import shlex
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, dataclass_transform, no_type_check
@@ -24,7 +25,7 @@ import jax
 from specdec_jax._version import __version__
 from specdec_jax.errors import DataError
 
-PACKAGES = ("jax", "jaxlib", "flax", "numpy")
+PACKAGES = ("jax", "jaxlib", "flax", "numpy", "libtpu")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +203,7 @@ def environment() -> dict[str, Any]:
         "versions": {
             "python": platform.python_version(),
             "specdec_jax": __version__,  # also of a checkout on the path
-            **{name: metadata.version(name) for name in PACKAGES},
+            **_installed(PACKAGES),
         },
         "device": {
             "platform": devices[0].platform,
@@ -211,6 +212,15 @@ def environment() -> dict[str, Any]:
             "cpu_cores": os.cpu_count(),
         },
     }
+
+
+def _installed(packages: Sequence[str]) -> dict[str, str]:
+    """The versions of packages; those that are not installed, as libtpu, left out."""
+    versions = {}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def command() -> str | None:

@@ -51,6 +51,32 @@ def check(program, file=DEMO, **given):
 
 
 @pytest.mark.parametrize("file", [DEMO, TABLE_2])
+def test_a_macro_that_is_bound_to_itself_is_named(file):
+    with pytest.raises(SettingsError, match="the macro GAMMA is bound to itself"):
+        check("decode", file, GAMMA="%GAMMA")
+    gin.clear_config()
+    with pytest.raises(SettingsError, match="is bound to itself"):
+        check("benchmark", file, GAMMA="%TEMPERATURE", TEMPERATURE="%GAMMA")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("include '{file}'", "includes itself"),
+        ("GAMMA = (3", "gin: .*multi-line statement"),
+        ("import no_such_module", "No module named 'no_such_module'"),
+        ("GAMA == 3", "gin: "),
+    ],
+)
+def test_a_file_that_gin_cannot_read_is_an_error_in_a_line(tmp_path, text, words):
+    file = tmp_path / "run.gin"
+    file.write_text(text.format(file=file))
+    with pytest.raises(SettingsError, match=words) as raised:
+        check("decode", str(file))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("file", [DEMO, TABLE_2])
 def test_a_setting_of_decoding_means_the_same_in_every_program(file):
     given = {"GAMMA": 3, "TEMPERATURE": 0.25, "MAX_NEW_TOKENS": 9, "MESH": (1, 2)}
     for program in ("decode", "benchmark", "measure_alpha", "benchmark_peers"):

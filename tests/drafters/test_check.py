@@ -74,6 +74,15 @@ def test_a_drafter_of_one_width_is_refused(tiny_pair):
         tiny_pair.with_drafter(TwoTokens)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("taps", "5"), ("taps", (1.0,)), ("max_length", "a")]
+)
+def test_a_member_of_another_type_is_named(unannotated, tiny_pair, name, value):
+    odd = type("Odd", (Cycling,), {name: value})
+    with pytest.raises(sd.PairError, match=f"Odd.{name} must be"):
+        tiny_pair.with_drafter(odd)
+
+
 def test_a_place_past_the_block_cannot_be_drawn(tiny_pair):
     with pytest.raises(sd.PairError, match="a block of 2 has no place 2"):
         tiny_pair.with_drafter(PastTheEnd)

@@ -1,10 +1,13 @@
 """What is committed of the notebooks: run, without an error, and of no machine."""
 
+import importlib.util
 import json
 import re
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
 NAMES = ("colab_tpu", "reproduce_paper", "speculative_sampling", "translate")
@@ -74,6 +77,29 @@ def test_absolute_paths_are_told_from_other_text(text, names_one):
 def test_no_absolute_path_is_named(name):
     for text in texts(name):
         assert not ABSOLUTE.search(text), ABSOLUTE.search(text)
+
+
+@pytest.mark.parametrize(
+    ("found", "repository", "installed"),
+    [
+        (True, "", []),
+        (False, "", ['--quiet "specdec_jax[plots,tpu]"']),
+        (False, "https://a/b", ['--quiet "specdec_jax[plots,tpu] @ git+https://a/b"']),
+    ],
+)
+def test_colab_installs_the_package_where_it_is_not(
+    monkeypatch, found, repository, installed
+):
+    asked = []
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell(config=config)
+    shell.register_magic_function(asked.append, "line", "pip")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found or None)
+    source = "".join(code("colab_tpu")[0]["source"])
+    source = source.replace('REPOSITORY = ""', f'REPOSITORY = "{repository}"')
+    assert shell.run_cell(source).success
+    assert asked == [f"install {what}" for what in installed]
 
 
 @every_notebook

@@ -1,12 +1,14 @@
 import json
 import os
 import sys
+from importlib import metadata
 
 import numpy as np
 import pytest
 
 from specdec_jax.errors import DataError
 from specdec_jax.runtime.records import (
+    PACKAGES,
     Count,
     Interval,
     NonNegative,
@@ -126,6 +128,20 @@ def test_the_environment_names_versions_and_device():
     assert set(found["versions"]) >= {"python", "jax", "specdec_jax"}
     assert found["device"]["platform"] == "cpu"
     assert found["device"]["cpu_cores"] == os.cpu_count()
+
+
+def test_the_environment_names_libtpu_where_it_is_installed(monkeypatch):
+    installed = {name: "1.2" for name in PACKAGES}
+
+    def version(name):
+        if name not in installed:
+            raise metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert environment()["versions"]["libtpu"] == "1.2"
+    del installed["libtpu"]
+    assert "libtpu" not in environment()["versions"]
 
 
 @pytest.mark.parametrize(

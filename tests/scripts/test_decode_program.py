@@ -170,6 +170,32 @@ def test_bad_input_is_one_clear_line(decode, args, stdin, words):
     assert len(lines) == 1
 
 
+def test_what_was_precompiled_is_not_compiled_again(tmp_path, monkeypatch):
+    """The demo pair's programs, for inputs of up to eight tokens."""
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+    def programs():
+        names = [path.name for path in tmp_path.glob("*-cache")]
+        return sorted(x for x in names if x.startswith(("jit_begin-", "jit_run-")))
+
+    cache = (f"--compilation_cache={tmp_path}", "--gin.GAMMA=2")
+    done = run("decode", *cache, "--precompile=8")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    compiled = programs()
+    assert [name.partition("-")[0] for name in compiled] == ["jit_begin", "jit_run"]
+    done = run("decode", *cache, "--text=A dog runs.")
+    assert done.returncode == 0, done.stderr
+    assert programs() == compiled
+
+
+def test_precompiling_without_a_cache_is_refused(monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    done = run("decode", "--precompile=8")
+    assert done.returncode == 1
+    assert "error: nothing would be kept: give --compilation_cache" in done.stderr
+
+
 def test_a_stream_that_cannot_write_a_letter_shows_a_question_mark(tmp_path):
     done = subprocess.run(
         [sys.executable, "scripts/reproduce.py", "--what=table1", f"--out={tmp_path}"],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,11 @@ ROOT = Path(__file__).parent.parent.parent
 GIN = "configs/runs/tsv.gin"
 PLACE = ("--project=my-project", "--zone=us-central2-b")
 # Acts by a plan, a list of [words in it, exit code, stdout, stderr, seconds]: the
-# first that fits is taken out and done. A fetch finds `remote.*`.
+# first that fits is taken out and done. A fetch finds `remote.*`. If there is a folder
+# `vm`, commands are done in it; the connection breaks if there is a file `drop`, when
+# the program has begun.
 GCLOUD = f"""#!{sys.executable}
-import json, pathlib, shutil, sys, time
+import json, os, pathlib, shutil, signal, subprocess, sys, time
 folder = pathlib.Path(__file__).parent
 args = sys.argv[1:]
 with open(folder / "log", "a") as log:
@@ -31,11 +34,22 @@ for i, (words, code, out, err, *seconds) in enumerate(plan):
         if code:
             sys.exit(code)
         break
-if "scp" in args and "*" in args[4]:
-    name = args[4].rsplit("/", 1)[-1].removesuffix(".*")
+if "ssh" in args and (vm := folder / "vm").exists():
+    (command,) = [arg[10:] for arg in args if arg.startswith("--command=")]
+    bash = subprocess.Popen(["bash", "-c", command], cwd=vm, start_new_session=True)
+    if (folder / "drop").exists():
+        (folder / "drop").unlink()
+        while not (vm / "begun").exists():
+            time.sleep(0.1)
+        os.killpg(bash.pid, signal.SIGKILL)
+        sys.exit(255)
+    sys.exit(bash.wait())
+if "scp" in args and "*" in (source := args[args.index("scp") + 1]):
+    name = source.rsplit("/", 1)[-1].removesuffix(".*")
     for file in folder.glob("remote.*"):
         suffix = file.name.removeprefix("remote")
-        shutil.copy(file, pathlib.Path(args[5]) / (name + suffix))
+        target = pathlib.Path(args[args.index("scp") + 2])
+        shutil.copy(file, target / (name + suffix))
 """
 ABSENT = [["describe"], 1, "", "ERROR: NOT_FOUND: Resource 'x' was not found"]
 
@@ -105,6 +119,7 @@ def test_a_dry_run_prints_every_command_and_does_none(launch):
     place = "--project=my-project --zone=us-central2-b --quiet"
     tpu = "gcloud compute tpus tpu-vm"
     temporary = done.stdout.split("tar -czf ")[1].split("/specdec_jax.tar.gz")[0]
+    run_id = temporary.rpartition(".")[2] + ".0.run"
     assert not Path(temporary).exists()
     assert done.stdout.replace(temporary, "TMP").splitlines() == [
         "# the VM vm: create it, unless it is there",
@@ -120,7 +135,7 @@ def test_a_dry_run_prints_every_command_and_does_none(launch):
         f"bash specdec_jax/scripts/tpu_worker.sh install' {place}",
         "# run on all workers",
         f"{tpu} ssh vm --worker=all '--command=bash specdec_jax/scripts/tpu_worker.sh "
-        f"run decode records/vm.jsonl --gin_file={GIN} --multihost "
+        f"run {run_id} decode records/vm.jsonl --gin_file={GIN} --multihost "
         rf"'\''--gin.PREFIX=it'\''\'\'''\''s a'\''' {place}",
         "# fetch the records",
         "mkdir -p TMP/fetched records",
@@ -145,6 +160,26 @@ def test_a_dry_run_of_queued_resources(launch):
     ]
 
 
+PRIVATE = ("--reserved", "--internal-ips", "--network=n", "--subnetwork=s")
+
+
+@pytest.mark.parametrize(("queued", "group"), [((), 0), (("--queued",), 1)])
+def test_a_private_network_is_that_of_the_vm_and_of_its_connections(
+    launch, queued, group
+):
+    launch.plan(ABSENT, *[ABSENT] * group, state("ACTIVE", "queued-resources"))
+    launch.remote("{}\n")
+    done = launch(*RUN, *PRIVATE, *queued, "--tunnel-through-iap")
+    assert done.returncode == 0, done.stderr
+    (created,) = [args for args in launch.asked() if "create" in args]
+    assert created[0] == ("tpu-vm", "queued-resources")[group]
+    assert tuple(created[-4:]) == PRIVATE
+    for args in launch.asked():
+        connects = "ssh" in args or "scp" in args
+        assert ("--tunnel-through-iap" in args) == connects
+        assert (args[0] == "alpha") == connects  # no other track has the tunnel
+
+
 def test_a_dry_run_prints_what_a_run_does(launch):
     dry = launch(*RUN, "--delete", "--dry_run", "--", "--gin.X='a  b'")
     launch.plan(ABSENT)
@@ -162,6 +197,7 @@ def test_a_dry_run_prints_what_a_run_does(launch):
 
     def plain(args):  # without places and temporary folders
         args = [arg for arg in args if arg not in (*PLACE, "--quiet")]
+        args = [re.sub(r"(?<= run )\S+", "ID", arg) for arg in args]
         return ["TMP" if "launch_tpu_vm." in arg else arg for arg in args]
 
     assert [plain(args) for args in printed] == [plain(args) for args in done]
@@ -332,7 +368,7 @@ def test_restarts_make_a_preempted_vm_anew_so_often(launch):
 )
 def test_a_failure_on_a_worker_stops_and_leaves_the_vm(launch, failing, words, verbs):
     launch.plan(
-        state("READY"), [failing, 1, "", "no\n"], state("READY"), state("READY")
+        state("READY"), [failing, 101, "", "no\n"], state("READY"), state("READY")
     )
     done = launch(*RUN, "--delete", "--restarts=3")
     assert done.returncode == 1
@@ -341,11 +377,43 @@ def test_a_failure_on_a_worker_stops_and_leaves_the_vm(launch, failing, words, v
 
 
 def test_a_preemption_that_is_told_late_is_one(launch):
-    launch.plan(
-        state("READY"), [["run"], 255, "", ""], state("READY"), state("PREEMPTED")
-    )
+    lost = [["run"], 255, "", ""]
+    launch.plan(state("READY"), lost, state("READY"), lost, state("PREEMPTED"))
     done = launch(*RUN)
     assert "error: vm was preempted, or is gone" in done.stderr
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_run_goes_on_when_its_connection_breaks(launch, status):
+    vm = launch.bin / "vm"
+    shutil.copytree(ROOT / "scripts", vm / "specdec_jax" / "scripts")
+    python = vm / "specdec_jax" / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f"#!/bin/bash\necho begins >>{vm}/begun\necho begins\nsleep 3\n"
+        f"echo ends\nexit {status}\n"
+    )
+    python.chmod(0o755)
+    (launch.bin / "drop").touch()
+    launch.remote("1\n")
+    launch.plan([["describe"], 1, "", "no network\n"])
+    done = launch(*RUN, "--steps=run,fetch")
+    assert done.returncode == status, done.stderr
+    assert (vm / "begun").read_text() == "begins\n"  # once
+    assert "attaching again" in done.stderr and "ends" in done.stdout
+    assert ("error: running failed on a worker with exit status 7" in done.stderr) == (
+        status == 7
+    )
+    first, second = launch.commands()
+    assert first == second
+    assert (launch.root / "records" / "vm.jsonl").read_text() == "1\n"
+
+
+def test_reconnects_are_so_many(launch):
+    launch.plan(*[[["run"], 255, "", ""], state("READY")] * 3, state("READY"))
+    done = launch(*RUN, "--steps=run", "--reconnects=2")
+    assert done.returncode == 255
+    assert len(launch.commands()) == 3
 
 
 def test_records_are_fetched_while_it_runs(launch):
@@ -396,8 +464,28 @@ def test_a_benchmark_runs_on_one_worker(launch):
     launch.remote("{}\n")
     assert launch(*RUN, "--program=benchmark", "--steps=run").returncode == 0
     (command,) = launch.commands()
-    assert "run benchmark records/vm.jsonl" in command and "--multihost" not in command
+    assert " benchmark records/vm.jsonl" in command and "--multihost" not in command
     assert "--worker=0" in launch.asked()[0]
+
+
+def test_precompiling_is_a_run_before_the_run(launch):
+    launch.plan(state("READY"))
+    launch.remote("{}\n")
+    done = launch(*RUN, "--precompile=64", "--", "--gin.GAMMA=3")
+    assert done.returncode == 0, done.stderr
+    _, first, second = map(str.split, launch.commands())
+    assert first.count("--precompile=64") == 1
+    first.remove("--precompile=64")
+    assert first.pop(3) != second.pop(3)  # the run's ID
+    assert first == second and second[-1] == "--gin.GAMMA=3"
+
+
+def test_what_cannot_be_precompiled_is_not_run(launch):
+    launch.plan([["--precompile=8"], 101, "", "no\n"])
+    done = launch(*RUN, "--precompile=8", "--steps=precompile,run")
+    assert done.returncode == 1
+    assert "error: precompiling failed on a worker with exit status 1" in done.stderr
+    assert len(launch.commands()) == 1
 
 
 @pytest.mark.parametrize(
@@ -411,11 +499,19 @@ def test_a_benchmark_runs_on_one_worker(launch):
         ((*RUN, "--steps=creat"), PLACE, "unknown step creat"),
         ((*RUN, "--out=/tmp/a.jsonl"), PLACE, "--out must be inside the checkout"),
         ((*RUN, "--out=a.txt"), PLACE, "--out must end in .jsonl"),
+        ((*RUN, "--spot", "--reserved"), PLACE, "--spot and --reserved exclude"),
+        ((*RUN, "--precompile=x"), PLACE, "--precompile must be an integer"),
+        ((*RUN, "--steps=precompile"), PLACE, "--precompile must be an integer"),
+        (
+            (*RUN, "--precompile=8", "--program=benchmark"),
+            PLACE,
+            "--precompile is of --program=decode",
+        ),
         ((*RUN, "--program=train"), PLACE, "--program must be decode or benchmark"),
         (
             (*RUN, "--restarts=x"),
             PLACE,
-            "--restarts and --fetch_every must be integers",
+            "--reconnects, --restarts and --fetch_every must be integers",
         ),
         ((*RUN, "--nonsense"), PLACE, "unknown flag --nonsense"),
     ],

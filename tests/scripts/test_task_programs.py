@@ -58,6 +58,13 @@ def test_two_processes_write_one_file_and_one_speaks(flags, tmp_path):
     assert names == {"out.jsonl", "out.scores.json", "out.gin"}
 
 
+def test_a_task_is_precompiled_without_its_data(flags, tmp_path):
+    cache = f"--compilation_cache={tmp_path / 'cache'}"
+    done = run("decode", *flags, "--gin.TSV=nowhere.tsv", cache, "--precompile=9")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"cache", "pairs.tsv"}
+
+
 def test_a_task_without_a_file_is_refused_in_one_line(flags):
     done = run("decode", *flags)
     assert done.returncode == 1
