@@ -22,3 +22,8 @@ class CheckpointError(SpecdecError, ValueError):
 
 class PairError(SpecdecError, ValueError):
     """A drafter and a target that cannot work together, or an unknown pair."""
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without its line breaks."""
+    return " ".join(str(error).split())

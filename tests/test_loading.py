@@ -32,7 +32,7 @@ def no_weights(monkeypatch):
     def poisoned(*args):
         raise AssertionError("weights were read before all was compared")
 
-    monkeypatch.setattr(weights, "_read", poisoned)
+    monkeypatch.setattr(weights, "read_all", poisoned)
 
 
 def another_tokenizer(folder):

@@ -24,14 +24,11 @@ from specdec_jax.checkpoints.huggingface_config import (
     says_tied,
 )
 from specdec_jax.checkpoints.native import CONFIG_FILE, WEIGHTS_FILE, read_json
-from specdec_jax.checkpoints.weights import (
-    BLOCK_BYTES,
-    Checkpoint,
-    Tensor,
-    one_line,
-)
+from specdec_jax.checkpoints.reading import BLOCK_BYTES
+from specdec_jax.checkpoints.tensors import Tensor
+from specdec_jax.checkpoints.weights import Checkpoint
 from specdec_jax.data.tokenizer import T5_IDS, SpecialIds
-from specdec_jax.errors import CheckpointError
+from specdec_jax.errors import CheckpointError, one_line
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Params
@@ -120,9 +117,7 @@ def open_folder(folder: str | os.PathLike) -> Checkpoint:
         if theirs in ignored:
             continue
         name = ours.get(theirs, theirs)
-        tensors[name] = (
-            safetensors_file.transposed(tensor) if is_transposed(name) else tensor
-        )
+        tensors[name] = tensor.transposed() if is_transposed(name) else tensor
     said = read_special_ids(folder / CONFIG_FILE, fields)
     return Checkpoint(
         str(folder),

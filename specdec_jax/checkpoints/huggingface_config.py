@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from specdec_jax.checkpoints.weights import one_line
-from specdec_jax.errors import CheckpointError
+from specdec_jax.errors import CheckpointError, one_line
 from specdec_jax.models.t5 import T5Config
 
 MODEL_TYPES = ("t5", "mt5")

@@ -16,8 +16,8 @@ import numpy as np
 from flax import traverse_util
 
 from specdec_jax.checkpoints import safetensors_file
-from specdec_jax.checkpoints.weights import Checkpoint, one_line
-from specdec_jax.errors import CheckpointError
+from specdec_jax.checkpoints.weights import Checkpoint
+from specdec_jax.errors import CheckpointError, one_line
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.families import FAMILIES
 from specdec_jax.typing import Params

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from specdec_jax.checkpoints import safetensors_file
-from specdec_jax.checkpoints.weights import Tensor, one_line
+from specdec_jax.checkpoints.tensors import Tensor
 from specdec_jax.data.tokenizer import Tokenizer
 from specdec_jax.drafters.ngram import NGramParams, NGramTable
-from specdec_jax.errors import CheckpointError, PairError
+from specdec_jax.errors import CheckpointError, PairError, one_line
 
 DIGEST = "tokenizer_sha256"
 # Of a table's arrays, with their types; table n is of contexts of n tokens.

@@ -1,4 +1,4 @@
-"""Tensors of a safetensors file, memory-mapped, read one at a time."""
+"""Tensors of a safetensors file, memory-mapped."""
 
 import contextlib
 import os
@@ -10,8 +10,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from specdec_jax.checkpoints.weights import Index, Tensor, one_line
-from specdec_jax.errors import CheckpointError
+from specdec_jax.checkpoints.tensors import StoredArray, Tensor
+from specdec_jax.errors import CheckpointError, one_line
 
 _DTYPES = {
     "F64": np.float64,
@@ -43,22 +43,15 @@ def read(path: str | os.PathLike) -> dict[str, Tensor]:
             f"cannot read weights from {path}: {one_line(error)}"
         ) from error
     return {
-        name: Tensor(
-            shape=tuple(part.get_shape()),
-            dtype=np.dtype(_DTYPES.get(part.get_dtype(), np.void)),
-            read=lambda index, part=part: part[index],
+        name: Tensor.from_array(
+            StoredArray(
+                shape=tuple(part.get_shape()),
+                dtype=np.dtype(_DTYPES.get(part.get_dtype(), np.void)),
+                read=lambda index, part=part: part[index],
+            )
         )
         for name, part in slices.items()
     }
-
-
-def transposed(tensor: Tensor) -> Tensor:
-    """A tensor with its axes reversed."""
-
-    def read_transposed(index: Index) -> np.ndarray:
-        return tensor.read(index[::-1]).T
-
-    return Tensor(tensor.shape[::-1], tensor.dtype, read_transposed)
 
 
 def write(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:

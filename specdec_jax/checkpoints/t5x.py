@@ -5,7 +5,6 @@ may be apart (`examples/t5`) or stacked along axis 1, with heads on an axis of t
 (`examples/scalable_t5`); both are read as the former.
 """
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,12 +21,8 @@ from specdec_jax.checkpoints.t5x_index import (
     find_index,
     read_leaves,
 )
-from specdec_jax.checkpoints.weights import (
-    Checkpoint,
-    Index,
-    Tensor,
-    infer_config,
-)
+from specdec_jax.checkpoints.tensors import StoredArray, Tensor
+from specdec_jax.checkpoints.weights import Checkpoint, infer_config
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.runtime.storage import Folder
@@ -126,7 +121,9 @@ def save(
     return final
 
 
-def _parameters(path: str, leaves: Mapping[LeafPath, Tensor]) -> dict[str, Tensor]:
+def _parameters(
+    path: str, leaves: Mapping[LeafPath, StoredArray]
+) -> dict[str, StoredArray]:
     """The leaves below `target` (or `params`), without optimizer states."""
     for root in ("target", "params"):
         found = {
@@ -140,10 +137,11 @@ def _parameters(path: str, leaves: Mapping[LeafPath, Tensor]) -> dict[str, Tenso
 
 
 def _unstacked(
-    path: str, tensors: Mapping[str, Tensor]
+    path: str, arrays: Mapping[str, StoredArray]
 ) -> Iterator[tuple[str, Tensor]]:
     """Tensors with stacked layers taken apart, and with kernels of two axes."""
-    for name, tensor in tensors.items():
+    for name, array in arrays.items():
+        tensor = Tensor.from_array(array)
         stack, _, rest = name.partition("/")
         if not rest.startswith(f"{stack}/"):
             yield name, _flat_heads(name, tensor)
@@ -156,41 +154,11 @@ def _unstacked(
         rest = rest.removeprefix(f"{stack}/")
         for layer in range(tensor.shape[1]):
             apart = f"{stack}/layers_{layer}/{rest}"
-            yield apart, _flat_heads(apart, _layer(tensor, layer))
-
-
-def _layer(tensor: Tensor, layer: int) -> Tensor:
-    """One layer of a stack along axis 1; only its part of the file is read."""
-
-    def read(index: Index) -> np.ndarray:
-        part = slice(layer, layer + 1)
-        return tensor.read((index[0], part, *index[1:]))[:, 0]
-
-    return Tensor((tensor.shape[0], *tensor.shape[2:]), tensor.dtype, read)
+            yield apart, _flat_heads(apart, tensor.taken(1, layer))
 
 
 def _flat_heads(name: str, tensor: Tensor) -> Tensor:
     """[D, N, H] -> [D, N*H], and [N, H, D] -> [N*H, D]."""
     if len(tensor.shape) != 3 or not name.endswith("/kernel"):
         return tensor
-    axis = 0 if name.endswith("/out/kernel") else 1  # of the heads
-    size = tensor.shape[axis + 1]
-    shape = (
-        *tensor.shape[:axis],
-        tensor.shape[axis] * size,
-        *tensor.shape[axis + 2 :],
-    )
-
-    def read(index: Index) -> np.ndarray:
-        start, stop, _ = index[axis].indices(shape[axis])
-        # Whole heads are read: those that the asked columns are in.
-        first, last = start // size, math.ceil(stop / size)
-        full = list(index)
-        full[axis : axis + 1] = [slice(first, last), slice(None)]
-        part = tensor.read(tuple(full))
-        flat = part.reshape(*part.shape[:axis], -1, *part.shape[axis + 2 :])
-        inside = [slice(None)] * 2
-        inside[axis] = slice(start - first * size, stop - first * size)
-        return flat[tuple(inside)]
-
-    return Tensor(shape, tensor.dtype, read)
+    return tensor.merged(0 if name.endswith("/out/kernel") else 1)

@@ -4,10 +4,9 @@ Two kinds are known: T5X's own (msgpack, version 2 and 3, in the file `checkpoin
 Orbax's (`_METADATA`, or a `checkpoint` of placeholders).
 """
 
-import functools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,9 +14,10 @@ import numpy as np
 import tensorstore as ts
 from flax import serialization
 
-from specdec_jax.checkpoints.weights import Index, Tensor, one_line
-from specdec_jax.errors import CheckpointError
-from specdec_jax.runtime.storage import Folder
+from specdec_jax.checkpoints.reading import BUDGET_BYTES
+from specdec_jax.checkpoints.tensors import Index, Shape, StoredArray
+from specdec_jax.errors import CheckpointError, one_line
+from specdec_jax.runtime.storage import CONTEXT, Folder
 
 INDEX_FILE = "checkpoint"
 ORBAX_FILE = "_METADATA"
@@ -37,7 +37,7 @@ def find_index(store: Folder) -> tuple[str, str] | None:
     return None
 
 
-def read_leaves(store: Folder, file: str) -> dict[LeafPath, Tensor]:
+def read_leaves(store: Folder, file: str) -> dict[LeafPath, StoredArray]:
     """All arrays of an index, by their keys in its tree.
 
     Args:
@@ -53,7 +53,7 @@ def read_leaves(store: Folder, file: str) -> dict[LeafPath, Tensor]:
     return _msgpack_leaves(store, content)
 
 
-def _msgpack_leaves(store: Folder, content: bytes) -> dict[LeafPath, Tensor]:
+def _msgpack_leaves(store: Folder, content: bytes) -> dict[LeafPath, StoredArray]:
     """The arrays of T5X's own index, or of an early Orbax one."""
     path = os.path.join(store.path, INDEX_FILE)
     try:
@@ -65,7 +65,7 @@ def _msgpack_leaves(store: Folder, content: bytes) -> dict[LeafPath, Tensor]:
     version = tree.pop("version", None)
     if version not in (None, 2, 3):
         raise CheckpointError(f"{path} is of version {version}; known are 2 and 3")
-    leaves = {}
+    leaves, arrays = {}, {}
     for keys, leaf in _flatten(tree):
         if isinstance(leaf, np.ndarray | np.generic):
             leaves[keys] = _inline(np.asarray(leaf), version == 2)
@@ -75,13 +75,12 @@ def _msgpack_leaves(store: Folder, content: bytes) -> dict[LeafPath, Tensor]:
             # written, and by what driver, need not be valid where it is read.
             written = leaf.get("path") or leaf["kvstore"].get("path", "")
             name = written.rstrip("/").rpartition("/")[2]
-            leaves[keys] = _array(
-                store.at(name + "/"), "zarr", metadata.get("shape"), leaf.get("dtype")
-            )
+            array = _Array(store, store.at(name + "/"), "zarr")
+            arrays[keys] = array, metadata.get("shape"), leaf.get("dtype")
         elif isinstance(leaf, str) and leaf.startswith(PLACEHOLDER):
             name = leaf.removeprefix(PLACEHOLDER)
-            leaves[keys] = _array(store.at(name + "/"), "zarr")
-    return leaves
+            arrays[keys] = _Array(store, store.at(name + "/"), "zarr"), None, None
+    return leaves | _stored(arrays)
 
 
 def _flatten(tree: Mapping, path: LeafPath = ()) -> Iterator[tuple[LeafPath, Any]]:
@@ -93,13 +92,13 @@ def _flatten(tree: Mapping, path: LeafPath = ()) -> Iterator[tuple[LeafPath, Any
             yield (*path, str(key)), value
 
 
-def _inline(array: np.ndarray, bits: bool) -> Tensor:
+def _inline(array: np.ndarray, bits: bool) -> StoredArray:
     if bits and array.dtype == np.uint16:  # version 2 had no bfloat16
         array = array.view(jnp.bfloat16)
-    return Tensor(array.shape, array.dtype, lambda index: array[index])
+    return StoredArray(array.shape, array.dtype, lambda index: array[index])
 
 
-def _orbax_leaves(store: Folder, content: bytes) -> dict[LeafPath, Tensor]:
+def _orbax_leaves(store: Folder, content: bytes) -> dict[LeafPath, StoredArray]:
     """The arrays that Orbax's metadata names."""
     path = os.path.join(store.path, ORBAX_FILE)
     try:
@@ -116,7 +115,7 @@ def _orbax_leaves(store: Folder, content: bytes) -> dict[LeafPath, Tensor]:
         ) from error
     driver = "zarr3" if metadata.get("use_zarr3") else "zarr"
     merged = store.read("manifest.ocdbt") is not None
-    leaves = {}
+    arrays = {}
     for keys in leaf_paths:
         name = ".".join(keys) + "/"
         where = (
@@ -124,53 +123,76 @@ def _orbax_leaves(store: Folder, content: bytes) -> dict[LeafPath, Tensor]:
             if merged
             else store.at(name)
         )
-        leaves[keys] = _array(where, driver)
-    return leaves
+        arrays[keys] = _Array(store, where, driver), None, None
+    return _stored(arrays)
 
 
-def _array(
-    kvstore: dict[str, Any],
-    driver: str,
-    shape: list[int] | None = None,
-    dtype: str | None = None,
-) -> Tensor:
-    """An array of TensorStore; opened now only if its shape and type are not known."""
-
-    # A chunk that is not there would be read as zeros: a copy may be unfinished.
-    spec = json.dumps(
-        {"driver": driver, "kvstore": kvstore, "fill_missing_data_reads": False}
-    )
-
-    def opened() -> ts.TensorStore:
-        array = _open(spec)
-        if shape is not None and list(array.shape) != list(shape):
-            raise CheckpointError(
-                f"{kvstore['path']} has shape {list(array.shape)} and its index says "
-                f"{list(shape)}"
-            )
-        return array
-
-    def read(index: Index) -> np.ndarray:
-        array = np.asarray(opened()[index].read().result())
-        # Version 2 stored bfloat16 as its bits; no weight is an integer.
-        return array.view(jnp.bfloat16) if array.dtype == np.uint16 else array
-
-    if shape is None or dtype is None:
-        try:
-            shape, dtype = list(opened().shape), opened().dtype.name
-        except CheckpointError:
-            raise
-        except Exception as error:
-            raise CheckpointError(
-                f"cannot open the array at {kvstore['path']}: {one_line(error)}"
-            ) from error
-    return Tensor(
-        shape=tuple(shape),
-        dtype=jnp.dtype("bfloat16" if dtype == "uint16" else dtype),
-        read=read,
-    )
+def _stored(
+    arrays: Mapping[LeafPath, tuple["_Array", Sequence[int] | None, str | None]],
+) -> dict[LeafPath, StoredArray]:
+    """Arrays by their keys; all that must be opened are opened at once."""
+    for array, *known in arrays.values():
+        if None in known:
+            array.start()
+    return {keys: array.stored(*known) for keys, (array, *known) in arrays.items()}
 
 
-@functools.lru_cache(maxsize=4)  # the next block is of the same array
-def _open(spec: str) -> ts.TensorStore:
-    return ts.open(json.loads(spec), open=True).result()
+class _Array:
+    """An array of TensorStore, opened when that is asked for, and once."""
+
+    def __init__(self, store: Folder, kvstore: dict[str, Any], driver: str):
+        self.path = kvstore["path"]
+        self._store = store
+        self._spec = {
+            "driver": driver,
+            "kvstore": kvstore,
+            # A chunk that is not there would be zeros: a copy may be unfinished.
+            "fill_missing_data_reads": False,
+        }
+        self._opening: ts.Future | None = None
+
+    def start(self) -> None:
+        """Begins to open it."""
+        if self._opening is None:
+            self._opening = ts.open(self._spec, open=True, context=CONTEXT)
+
+    def opened(self) -> ts.TensorStore:
+        """It, open."""
+        self.start()
+        return self._store.answer(self._opening)
+
+    def stored(self, shape: Sequence[int] | None, dtype: str | None) -> StoredArray:
+        """What it holds; it is opened now only if its shape and type are not known.
+
+        Raises:
+          CheckpointError: it cannot be opened.
+        """
+        if shape is None or dtype is None:
+            try:
+                array = self.opened()
+            except Exception as error:  # TensorStore has no type of its own
+                raise CheckpointError(
+                    f"cannot open the array at {self.path}: {one_line(error)}"
+                ) from error
+            shape, dtype = array.shape, array.dtype.name
+        shape = tuple(shape)
+
+        def chunks() -> Shape:
+            found = self.opened()
+            if found.shape != shape:
+                raise CheckpointError(
+                    f"{self.path} has shape {list(found.shape)} and its index says "
+                    f"{list(shape)}"
+                )
+            return found.chunk_layout.read_chunk.shape
+
+        def read(index: Index) -> np.ndarray:
+            reading = self.opened()[index].read()
+            # It may come last of all that is under way.
+            array = np.asarray(self._store.answer(reading, BUDGET_BYTES))
+            # Version 2 stored bfloat16 as its bits; no weight is an integer.
+            return array.view(jnp.bfloat16) if array.dtype == np.uint16 else array
+
+        is_bits = dtype == "uint16"
+        kind = jnp.dtype("bfloat16" if is_bits else dtype)
+        return StoredArray(shape, kind, read, chunks)

@@ -2,18 +2,19 @@
 
 A format is one file that opens a folder as a `Checkpoint`. Its tensors have the names
 and shapes of this project's parameters, which are those of T5X's `examples/t5`.
-Reading, checking, casting and placing them is the same for all formats, and is done
-here, one tensor after the other.
+Checking them is the same for all formats, and is done here; reading, casting and
+placing them is in `reading`.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import traverse_util
 
+from specdec_jax.checkpoints.reading import Parameter, read_all
+from specdec_jax.checkpoints.tensors import Piece, Tensor, interleaved
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.layers import parts_of
@@ -22,24 +23,7 @@ from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.typing import Callable, Params
 
-BLOCK_BYTES = 64 * 2**20  # of a tensor, read at a time
-
-Index = tuple[slice, ...]
 Placing = Callable[[str, tuple[int, ...]], jax.sharding.Sharding]
-
-
-@dataclasses.dataclass(frozen=True)
-class Tensor:
-    """A tensor on disk, not read yet.
-
-    Attributes:
-      shape, dtype: as it will be read.
-      read: the part at an index of slices, one for each axis.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    read: Callable[[Index], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +54,9 @@ class Checkpoint:
         place: Placing | None = None,
         packed: int = 0,
     ) -> Params:
-        """Reads all parameters, one after the other.
+        """Reads all parameters; see `reading.read_all` for what the host holds.
 
-        Besides the result the host holds the parameter that is being read, as it will
-        be, and a block of it, as it is on disk.
+        What is long to read shows its progress on stderr.
 
         Args:
           dtype: what they are cast to.
@@ -92,10 +75,12 @@ class Checkpoint:
             if packed
             else {n: (n,) for n in expected}
         )
-        flat = {}
+        wanted = []
         for name, members in parts.items():
-            tensor = _packed([self._named_in_errors(m) for m in members], packed)
-            flat[name] = _read(name, tensor, jnp.dtype(dtype), place)
+            shape, pieces = self._pieces(members, packed)
+            sharding = None if place is None else place(name, shape)
+            wanted.append(Parameter(name, shape, jnp.dtype(dtype), sharding, pieces))
+        flat = read_all(wanted, f"loading {self._short_path}")
         return traverse_util.unflatten_dict(flat, sep="/")
 
     def check(self) -> dict[str, tuple[int, ...]]:
@@ -127,24 +112,25 @@ class Checkpoint:
                     "of weights"
                 )
 
-    def _named_in_errors(self, name: str) -> Tensor:
-        """A tensor that says what it is when it cannot be read."""
-        tensor = self.tensors[name]
+    def _pieces(
+        self, members: Sequence[str], packed: int
+    ) -> tuple[tuple[int, ...], list[tuple[str, Piece]]]:
+        """The shape of packed tensors, and their pieces with their names in errors."""
+        tensors = [self.tensors[member] for member in members]
+        shape = tensors[0].shape
+        pieces = [tensors[0].pieces]
+        if len(tensors) > 1:
+            pieces = interleaved(tensors, parts_of(shape[-1], packed))
+            shape = packed_shape(shape, len(tensors))
+        return shape, [
+            (self._named(member), piece)
+            for member, own in zip(members, pieces, strict=True)
+            for piece in own
+        ]
 
-        def read(index: Index) -> np.ndarray:
-            try:
-                part = tensor.read(index)
-            except CheckpointError:
-                raise
-            except Exception as error:  # every library has its own
-                raise CheckpointError(
-                    f"{self._named(name)} cannot be read: {one_line(error)}"
-                ) from error
-            if not _all_finite(part):
-                raise CheckpointError(f"{self._named(name)} holds NaN or infinity")
-            return part
-
-        return dataclasses.replace(tensor, read=read)
+    @property
+    def _short_path(self) -> str:
+        return "/".join(self.path.rstrip("/").split("/")[-2:])
 
     def _named(self, name: str) -> str:
         return f"{self.path}: tensor {self.stored_name(name)}"
@@ -162,62 +148,6 @@ class Checkpoint:
                 more = f" and {len(names) - 1} more" if len(names) > 1 else ""
                 first = self.stored_name(min(names))
                 raise CheckpointError(f"{self.path} {what} {first}{more}")
-
-
-def _all_finite(part: np.ndarray) -> bool:
-    # A sum is cheap and shows every NaN and infinity; it may also overflow alone.
-    with np.errstate(all="ignore"):
-        total = np.sum(part, dtype=np.float32)
-    return bool(np.isfinite(total) or np.isfinite(part).all())
-
-
-def _packed(tensors: list[Tensor], packed: int) -> Tensor:
-    """Kernels [D, F] as one [D, G * F], as `models.packing` has them; one as it is."""
-    if len(tensors) == 1:
-        return tensors[0]
-    shape = packed_shape(tensors[0].shape, len(tensors))
-    width = tensors[0].shape[-1] // parts_of(tensors[0].shape[-1], packed)
-
-    def read(index: Index) -> np.ndarray:
-        *before, columns = index
-        start, stop, _ = columns.indices(shape[-1])
-        pieces = []
-        while start < stop:
-            piece, offset = divmod(start, width)
-            part, member = divmod(piece, len(tensors))
-            end = min(stop, start - offset + width)
-            first = part * width + offset
-            own = slice(first, first + end - start)
-            pieces.append(tensors[member].read((*before, own)))
-            start = end
-        return np.concatenate(pieces, axis=-1)
-
-    widest = max((tensor.dtype for tensor in tensors), key=lambda d: d.itemsize)
-    return Tensor(shape, widest, read)
-
-
-def _read(name, tensor, dtype, place) -> jax.Array:
-    def part(index: Index) -> np.ndarray:
-        return _read_in_blocks(tensor, index, dtype)
-
-    if place is None:
-        return jnp.asarray(part((slice(None),) * len(tensor.shape)))
-    return jax.make_array_from_callback(tensor.shape, place(name, tensor.shape), part)
-
-
-def _read_in_blocks(tensor: Tensor, index: Index, dtype: np.dtype) -> np.ndarray:
-    """A part of a tensor, cast block by block, so that it is never held twice."""
-    ranges = [range(*i.indices(n)) for i, n in zip(index, tensor.shape, strict=True)]
-    part = np.empty([len(r) for r in ranges], dtype)
-    if part.ndim == 0:
-        return tensor.read(index).astype(dtype)
-    rows = max(1, BLOCK_BYTES // max(1, part[:1].size * tensor.dtype.itemsize))
-    for start in range(0, len(part), rows):
-        stop = min(start + rows, len(part))
-        first = ranges[0].start
-        block = slice(first + start, first + stop)
-        part[start:stop] = tensor.read((block, *index[1:]))
-    return part
 
 
 def infer_config(path: str, tensors: Mapping[str, Tensor]) -> T5Config:
@@ -259,8 +189,3 @@ def infer_config(path: str, tensors: Mapping[str, Tensor]) -> T5Config:
         shared_relative_bias=shared,
         relative_attention_num_buckets=bias[1],
     )
-
-
-def one_line(error: BaseException) -> str:
-    """An error's message without its line breaks."""
-    return " ".join(str(error).split())

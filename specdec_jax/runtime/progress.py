@@ -38,7 +38,10 @@ class Clock:
 
 
 def progress_bar(
-    name: str, shown: bool = True, clock: Callable[[], float] = time.monotonic
+    name: str,
+    shown: bool = True,
+    clock: Callable[[], float] = time.monotonic,
+    in_bytes: bool = False,
 ) -> progress.Progress:
     """A bar on stderr with counts, time elapsed and time left; none in a notebook.
 
@@ -49,16 +52,17 @@ def progress_bar(
       name: of the work.
       shown: False for work of which another process tells.
       clock: which the time elapsed and the time left are read from, in seconds.
+      in_bytes: what is counted are bytes.
     """
     console = Console(stderr=True)
     if not shown or get_console().is_jupyter:
         return progress.Progress(console=console, disable=True)
     if not console.is_terminal:
-        return _Lines(name, console, clock)
+        return _Lines(name, console, clock, in_bytes)
     return progress.Progress(
         progress.TextColumn(name),
         progress.BarColumn(),
-        progress.MofNCompleteColumn(),
+        progress.DownloadColumn() if in_bytes else progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
         progress.TimeRemainingColumn(),
         progress.TextColumn("{task.description}"),
@@ -71,12 +75,19 @@ def progress_bar(
 class _Lines(progress.Progress):
     """Draws nothing, and says how far it is in a line of its own."""
 
-    def __init__(self, name: str, console: Console, clock: Callable[[], float]):
+    def __init__(
+        self,
+        name: str,
+        console: Console,
+        clock: Callable[[], float],
+        in_bytes: bool,
+    ):
         # With automatic refreshes `track` would advance a bar only while it is drawn.
         super().__init__(
             console=console, disable=True, auto_refresh=False, get_time=clock
         )
         self._name, self._last = name, time.monotonic()
+        self._count = _gigabytes if in_bytes else "{:g}".format
 
     def update(self, task_id: progress.TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
@@ -90,11 +101,18 @@ class _Lines(progress.Progress):
             return
         self._last = time.monotonic()
         left = task.time_remaining  # rich rounds it up to an integer
-        parts = [f"{self._name}: {task.completed:g} of {task.total or 0:g}"]
+        done, total = self._count(task.completed), self._count(task.total or 0)
+        parts = [f"{self._name}: {done} of {total}"]
         parts += [f"{_minutes(float(left))} left"] if left else []
         parts += [task.description] if task.description else []
-        self.console.print(", ".join(parts), markup=False, highlight=False)
+        self.console.print(
+            ", ".join(parts), markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
+
+
+def _gigabytes(num_bytes: float) -> str:
+    return f"{num_bytes / 1e9:.2f} GB"

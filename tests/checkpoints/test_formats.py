@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import specdec_jax as sd
-from specdec_jax.checkpoints import formats, native, weights
+from specdec_jax.checkpoints import formats, native, reading
 from specdec_jax.data.tokenizer import TOKENIZER_FILE, train_tokenizer
 from specdec_jax.errors import CheckpointError
 from specdec_jax.runtime import storage
@@ -70,7 +70,7 @@ def test_a_distance_that_hugging_face_tells_is_kept(tmp_path):
 def test_a_weight_that_is_not_finite_is_named(
     tmp_path, monkeypatch, bad, packed, dtype
 ):
-    monkeypatch.setattr(weights, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 256)
     config = tiny_config(16, 1)
     params = random_params(config, 0)
     wi = params["decoder"]["layers_0"]["mlp"]["wi_1"]

@@ -9,6 +9,7 @@ import pytest
 import safetensors.numpy
 
 from specdec_jax.checkpoints import native
+from specdec_jax.checkpoints.tensors import StoredArray, Tensor
 from specdec_jax.errors import CheckpointError
 from specdec_jax.models.packing import pack
 from tests.tiny_pairs import random_params, tiny_config
@@ -102,7 +103,8 @@ def test_of_packed_tensors_the_one_that_cannot_be_read_is_named(folder):
     def fail(index):
         raise OSError("the disk is gone")
 
-    broken = dataclasses.replace(checkpoint.tensors[name], read=fail)
+    good = checkpoint.tensors[name]
+    broken = Tensor.from_array(StoredArray(good.shape, good.dtype, fail))
     tensors = {**checkpoint.tensors, name: broken}
     checkpoint = dataclasses.replace(checkpoint, tensors=tensors)
     with pytest.raises(CheckpointError, match=f"{name} cannot be read: the disk"):

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from specdec_jax import generate, load_pair
-from specdec_jax.checkpoints import weights
+from specdec_jax.checkpoints import reading
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.loop import finish, first_rows
 from specdec_jax.decoding.settings import DecodeSettings
@@ -139,16 +139,16 @@ def loaded(folder: str, mesh) -> dict:
     Also the shapes that were read of each shape of parameter.
     """
     read = {}
-    read_in_blocks = weights._read_in_blocks
+    put = reading._Place.put
 
-    def spy(tensor, index, dtype):
-        part = read_in_blocks(tensor, index, dtype)
-        read.setdefault(tensor.shape, set()).add(part.shape)
-        return part
+    def spy(place):
+        shapes = {part.array.shape for part in place.parts}
+        read.setdefault(place.parameter.shape, set()).update(shapes)
+        return put(place)
 
-    weights._read_in_blocks = spy
+    reading._Place.put = spy
     pair = load_pair(folder, mesh=mesh)
-    weights._read_in_blocks = read_in_blocks
+    reading._Place.put = put
     settings = DecodeSettings(temperature=[0.0, 1.0, 0.8], max_new_tokens=[9, 4, 7])
     out = generate(pair, SENTENCES[:3], settings, seed=1, method="autoregressive")
     return {"tokens": out.tokens, "stats": out.stats, "texts": out.texts, "read": read}

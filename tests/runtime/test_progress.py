@@ -85,3 +85,16 @@ def test_a_process_of_which_another_tells_is_silent(lines_at_once, capsys):
     with progress_bar("bars", shown=False) as bar:
         bar.advance(bar.add_task("", total=2))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bytes_are_told_in_gigabytes(monkeypatch, lines_at_once, capsys, terminal):
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    else:
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+    name = "loading" if terminal else "loading " + 100 * "x"  # which is not broken
+    with progress_bar(name, in_bytes=True) as bar:
+        bar.advance(bar.add_task("", total=44_500_000_000), 1_500_000_000)
+    told = capsys.readouterr().err
+    assert ("1.5/44.5 GB" if terminal else f"{name}: 1.50 GB of 44.50 GB") in told
