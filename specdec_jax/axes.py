@@ -1,16 +1,16 @@
 """Logical axes: what an array's axes are called, whatever a mesh makes of them.
 
-Networks name the axes of what they compute with `constrain`. Without a mesh that is
-nothing: the array itself comes back, and nothing is added to the program. Under a mesh
-(`specdec_jax.partitioning`) the names say how an array is sharded over the devices.
+Networks and loops name the axes of what they compute with `constrain`. Without a mesh
+that is nothing: the array itself comes back, and nothing is added to the program. Under
+a mesh (`specdec_jax.partitioning`) the names say how an array is sharded over devices.
 
     batch     rows                           length    positions of one call
     embed     the width between layers       mlp       the feed-forward's hidden width
     heads     attention heads                head_dim  the size of a head
     joined_kv heads times head size          slots     slots of a cache, or positions
     vocab     ids, in logits                 lookup    ids, in the embedding
-    group     kernels stacked into one       buckets   of relative distances
-    positions that have an embedding
+    positions that have an embedding         buckets   of relative distances
+    rows      rows, of what is sampled from
 """
 
 import contextlib

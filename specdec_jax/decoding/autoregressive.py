@@ -82,7 +82,7 @@ class Autoregressive:
             uniform=uniforms(keys, Use.SAMPLE, steps, ()),
             key=position_keys(keys, state.lengths[:, None] + 1)[:, 0],
         )
-        token = jax.vmap(self.rule.draw)(probs[:, 0], noise)
+        token = loop.by_rows(jax.vmap(self.rule.draw)(probs[:, 0], noise))
         none = jnp.zeros(batch, jnp.int32)
         info = StepInfo(
             drafted=jnp.zeros((batch, 0), jnp.int32),

@@ -6,6 +6,7 @@ from typing import runtime_checkable
 import jax
 from flax import struct
 
+from specdec_jax.axes import constrain
 from specdec_jax.sampling import Noise, Rule, Warp
 from specdec_jax.typing import (
     Array,
@@ -99,7 +100,7 @@ class Draw:
         if isinstance(i, int) and not 0 <= i < self.max_gamma:
             raise IndexError(f"a block of {self.max_gamma} has no place {i}")
         at = (jax.lax.dynamic_index_in_dim(x, i, 1, keepdims=False) for x in self._all)
-        return jax.vmap(self.rule.draw)(probs_bv, Noise(*at))
+        return constrain(jax.vmap(self.rule.draw)(probs_bv, Noise(*at)), "batch")
 
     @property
     def _all(self) -> tuple[Array, Array]:

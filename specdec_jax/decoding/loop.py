@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from specdec_jax.axes import constrain
 from specdec_jax.decoding.contracts import LanguageModel, Prompt
 from specdec_jax.decoding.state import DecodeResult, LoopState, StepInfo
 from specdec_jax.errors import SettingsError
@@ -72,6 +73,11 @@ def begin(
         tokens=zeros(batch, max_new_tokens + max_gamma + 1),
         num_emitted=zeros(batch),
     )
+
+
+def by_rows(x: Array) -> Array:
+    """An array whose first axis is the batch, sharded as the loop's state is."""
+    return constrain(x, "batch", *[None] * (x.ndim - 1))
 
 
 def at_index(x: Array, index: Int32[Array, " B"]) -> Array:
@@ -147,9 +153,13 @@ def emit(
     count = jnp.minimum(count, first_eos + 1)
     count = jnp.minimum(count, max_new_tokens - state.num_emitted)
     count = jnp.where(state.active, count, 0)
-    tokens = jax.vmap(jax.lax.dynamic_update_slice)(
-        state.tokens, block, (state.num_emitted,)
-    )
+    # Not a slice for each row, of which a TPU makes a loop over rows.
+    width = jnp.arange(state.tokens.shape[1], dtype=jnp.int32)
+    # [B, W]: which token comes there.
+    to = by_rows(width[None] - state.num_emitted[:, None])
+    written = jnp.where(to[:, :, None] == place[:, None], block[:, None], 0).sum(axis=2)
+    is_new = (to >= 0) & (to < block.shape[1])
+    tokens = jnp.where(is_new, by_rows(written), state.tokens)
     ended = (first_eos < count) | (state.num_emitted + count >= max_new_tokens)
     return tokens, count, state.active & ~ended
 
@@ -175,8 +185,9 @@ def advance(
     Returns:
       The next state, and the info as it was recorded.
     """
+    block, info = jax.tree.map(by_rows, (block, info))
     tokens, count, active = emit(state, block, info.num_emitted, max_new_tokens, eos_id)
-    info = info.replace(num_emitted=count)
+    info = jax.tree.map(by_rows, info.replace(num_emitted=count))
     grown = jnp.where(state.active, info.num_accepted + 1, 0)
     state = state.replace(
         step=state.step + 1,

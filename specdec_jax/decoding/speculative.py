@@ -123,12 +123,17 @@ class Speculative:
         # Sample gamma draft tokens x_i ~ q_i from M_q autoregressively.
         wanted = self._gamma_wanted(state, rows)
         draft_uniforms = uniforms(keys, Use.DRAFT, steps, (self.max_gamma,))
-        proposal, draft_state = self.drafter.propose(
-            params.drafter,
-            state.draft_state,
-            Draw(draft_uniforms, noise_keys[:, :-1], self.rule),
-            rows.warp,
-            wanted,
+        with jax.named_scope("propose"):  # profiles, and estimates, tell the two apart
+            proposal, draft_state = self.drafter.propose(
+                params.drafter,
+                state.draft_state,
+                Draw(draft_uniforms, noise_keys[:, :-1], self.rule),
+                rows.warp,
+                wanted,
+            )
+        proposal = proposal.replace(
+            tokens=loop.by_rows(proposal.tokens),
+            num_drafted=loop.by_rows(proposal.num_drafted),
         )
         gamma = jnp.minimum(wanted, proposal.num_drafted)
         # Run M_p once, on the last token and all draft tokens: p_1 .. p_{gamma+1}.
@@ -143,7 +148,7 @@ class Speculative:
         block, beta = self._block(
             keys, noise_keys, steps, logits, proposal, gamma, rows
         )
-        verdict = jax.vmap(self.rule.verify)(block)
+        verdict = jax.tree.map(loop.by_rows, jax.vmap(self.rule.verify)(block))
         # Return prefix + [x_1, .., x_n, t].
         is_next = place == verdict.num_accepted[:, None]
         tokens = jnp.pad(proposal.tokens, ((0, 0), (0, 1)))

@@ -90,7 +90,9 @@ class RelativeBias(nn.Module):
         first[first > self.max_distance] = np.iinfo(np.int32).max
         first = first.astype(np.int32)[None, None, None]
         distance = jnp.maximum(distance, 0)[..., None]
-        is_in = (first[..., :-1] <= distance) & (distance < first[..., 1:])  # B T S buckets
+        is_in = (first[..., :-1] <= distance) & (
+            distance < first[..., 1:]
+        )  # B T S buckets
         # Exact: a sum of one value and zeros.
         return jnp.einsum(
             "nk,btsk->bnts",

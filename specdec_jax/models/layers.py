@@ -188,6 +188,7 @@ class Embed(nn.Module):
         )
 
     def __call__(self, tokens: Int32[Array, "B T"]) -> Float[Array, "B T D"]:
+        tokens = constrain(tokens, "batch", "length")
         found = jnp.take(self.embedding, tokens, axis=0).astype(self.dtype)
         return constrain(found, "batch", "length", "embed")
 

@@ -5,7 +5,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 COLLECTIVES = (
     "all-reduce",
@@ -37,6 +37,7 @@ _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>
 _OPCODE = re.compile(r"^ ([a-z][\w\-]*)\(")
 _ARRAY = re.compile(r"([a-z]+\d*\w*)\[([\d,]*)\]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_SCOPE = re.compile(r'op_name="([^"]*)"')
 _CALLED = re.compile(
     r"(?:body|condition|calls|to_apply|called_computations|branch_computations|"
     r"true_computation|false_computation)=(\{[^}]*\}|%?[\w.\-]+)"
@@ -87,6 +88,12 @@ class Instruction:
         """What the compiler thinks that it takes; 0 where it says nothing."""
         found = _CYCLES.search(self.text)
         return int(found[1]) if found else 0
+
+    @property
+    def scope(self) -> str:
+        """Where in the traced function it came from: names joined by "/"."""
+        found = _SCOPE.search(self.text)
+        return found[1] if found else ""
 
     @property
     def operands(self) -> list[str]:
@@ -156,30 +163,29 @@ class Program:
                 return int(re.search(r"\((\d+)\)", constants[0].text)[1])
         return None
 
-    def cycles(self, computations: Iterable[str], unknown_trips: int = 1) -> int:
-        """What the compiler estimates that they take, loops by their trips.
+    def runs(
+        self, computations: Iterable[str], unknown_trips: int = 1
+    ) -> Iterator[tuple[Instruction, int]]:
+        """What runs when they do, and how often: loops by their trips.
 
-        Of a conditional the first branch counts: that of no filter and no lenience.
-        What runs beside the rest, as a fetch does, has no estimate.
+        Of a conditional the first branch runs: that of no filter and no lenience.
 
         Args:
           computations: run one after the other.
           unknown_trips: of loops whose number of trips is not in the program.
         """
-        total = 0
         for i in itertools.chain(*(self.computations[name] for name in computations)):
-            called = i.called
+            times, called = 1, ()
             if i.opcode == "while":
-                trips = self.trips(i)
-                trips = unknown_trips if trips is None else trips
-                total += trips * self.cycles(called, unknown_trips)
-            elif i.opcode == "conditional":
-                total += self.cycles(called[:1], unknown_trips)
-            elif i.opcode == "call":
-                total += self.cycles(called, unknown_trips)
+                known = self.trips(i)
+                times, called = unknown_trips if known is None else known, i.called
+            elif i.opcode in ("conditional", "call"):
+                called = i.called[:1]
             else:
-                total += i.cycles
-        return total
+                yield i, 1
+            for inner, often in self.runs(called, unknown_trips) if called else ():
+                if times:
+                    yield inner, times * often
 
     def instructions(self, computations: Iterable[str] | None = None):
         """The instructions of some computations, or of all that are ever run."""
@@ -199,21 +205,28 @@ class Program:
     @functools.cached_property
     def scheduled(self) -> frozenset[str]:
         """Computations whose instructions run one by one, and not fused into one."""
-        return frozenset(self._names([self.entry], fused=False))
+        return self.run_one_by_one([self.entry])
+
+    def run_one_by_one(self, computations: Iterable[str]) -> frozenset[str]:
+        """Of these and what they call, those that are not fused into one."""
+        fused = {
+            name
+            for i in self.instructions()
+            if i.opcode not in ("while", "conditional", "call")
+            for name in i.called
+        }
+        return frozenset(self._names(computations, fused=False)) - fused
 
     def copies(self, at_least: int) -> list[Instruction]:
-        """Copies of that many bytes, in any memory.
+        """Copies of that many bytes, in any memory, each counted once."""
+        scheduled = itertools.chain(*(self.computations[n] for n in self.scheduled))
+        return [i for i in scheduled if i.num_bytes >= at_least and self.is_copy(i)]
+
+    def is_copy(self, i: Instruction) -> bool:
+        """Whether it lays an array out anew, or puts it elsewhere in one memory.
 
         What is fetched into a nearer memory, or put back, as it lies is none.
         """
-        return [
-            i
-            for name in self.scheduled
-            for i in self.computations[name]
-            if i.num_bytes >= at_least and self._is_copy(i)
-        ]
-
-    def _is_copy(self, i: Instruction) -> bool:
         if i.opcode == "copy-start":
             to, source, *_ = re.findall(r"\{[^}]*\}", i.shape)
             return to == source
@@ -222,16 +235,17 @@ class Program:
             return {"parameter"} < {j.opcode for j in lines} <= _COPYING
         return i.opcode in ("copy", "transpose")
 
-    def bytes_read(self) -> int:
+    def bytes_read(self, computations: Iterable[str] | None = None) -> int:
         """Bytes that one run reads from main memory, loops and branches counted once.
 
         Everything that an instruction is applied to is read, unless it was brought into
         a nearer memory before. Of what is sliced or looked up only the result is, and
         what is updated in place is not read.
         """
+        names = self.scheduled if computations is None else computations
         return sum(
             self._operand_bytes(i, operand, named)
-            for name in self.scheduled
+            for name in names
             for named in [{i.name: i for i in self.computations[name]}]
             for i in self.computations[name]
             if i.opcode not in _READ_NOTHING and not i.opcode.endswith("-done")

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
+from specdec_jax.axes import constrained_by
 from specdec_jax.decoding import loop
 from specdec_jax.decoding.autoregressive import Autoregressive
 from specdec_jax.decoding.contracts import Prompt
@@ -84,6 +85,10 @@ class Partition:
         )
         return state.replace(infos=infos)
 
+    def constrain_rows(self, x: Array, names: tuple[str | None, ...]) -> Array:
+        """For `axes.constrained_by`, in a loop's own arrays."""
+        return self._cut(x, names.index("batch"))
+
     def _cut(self, x: Array, axis: int | None) -> Array:
         names = [DATA if i == axis else None for i in range(x.ndim)]
         return jax.lax.with_sharding_constraint(
@@ -122,7 +127,8 @@ class PartitionedDecoder:
         """Steps until every row is finished."""
 
         def step(state):
-            state, info = self.decoder.step(keys, state, params, rows)
+            with constrained_by(self.partition.constrain_rows):
+                state, info = self.decoder.step(keys, state, params, rows)
             return self.partition.constrain(state), info
 
         return self.partition.constrain(loop.repeat(step, state))

@@ -21,19 +21,21 @@ class Chip:
       memory: bytes of HBM.
       bandwidth: bytes a second, of HBM.
       links: bytes a second, to all neighbours together.
+      clock: cycles a second: the peak over what the matrix units do in a cycle.
     """
 
     flops: float
     memory: float
     bandwidth: float
     links: float
+    clock: float
 
 
 CHIPS = {
-    "v4": Chip(275e12, 32e9, 1.23e12, 300e9),
-    "v5e": Chip(197e12, 16e9, 0.82e12, 200e9),
-    "v5p": Chip(459e12, 95e9, 2.77e12, 600e9),
-    "v6e": Chip(918e12, 32e9, 1.64e12, 448e9),
+    "v4": Chip(275e12, 32e9, 1.23e12, 300e9, 1.05e9),
+    "v5e": Chip(197e12, 16e9, 0.82e12, 200e9, 1.5e9),
+    "v5p": Chip(459e12, 95e9, 2.77e12, 600e9, 1.75e9),
+    "v6e": Chip(918e12, 32e9, 1.64e12, 448e9, 1.75e9),
 }
 _TORUS = {4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4"}
 _GRID = {4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8"}

@@ -94,7 +94,10 @@ def test_rows_are_spread_where_devices_would_do_the_same():
     everywhere = PartitionSpec(("data", "model"), None)
     by_data = PartitionSpec("data", None)
     odd_heads = dataclasses.replace(V1_1, num_heads=6)
-    for config, heads in ((V1_1, PartitionSpec("data", "model")), (odd_heads, everywhere)):
+    for config, heads in (
+        (V1_1, PartitionSpec("data", "model")),
+        (odd_heads, everywhere),
+    ):
         layout = layout_of(config, MESH)
         assert layout.sharding(("rows", None), (8, 64)).spec == everywhere
         assert layout.sharding(("rows", None), (4, 64)).spec == by_data

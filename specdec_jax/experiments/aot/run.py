@@ -1,7 +1,8 @@
 """The cost of a decode on a TPU that is not there: compiler's facts, and a roofline.
 
-A record's kind says which of the two it is. Facts are read from what libtpu compiled.
-Times are of `partitioning.roofline`, a floor from published peaks.
+A record's kind says what it is. Facts are read from what libtpu compiled. Times are the
+compiler's own estimates, and those of `partitioning.roofline`, a floor from published
+peaks.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import compile as aot_compile
 from specdec_jax.experiments.kinds import (
     CompiledProgram,
+    CompiledStep,
     Roofline,
     StepFloor,
     Walltime,
@@ -22,14 +24,18 @@ from specdec_jax.experiments.kinds import (
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import roofline, topology
 from specdec_jax.partitioning.description import Decode
-from specdec_jax.partitioning.hlo import Program, kind_of
-from specdec_jax.runtime.records import environment
+from specdec_jax.partitioning.estimate import (
+    LARGE,
+    collectives_of_a_step,
+    step_estimates,
+)
+from specdec_jax.partitioning.hlo import Program
+from specdec_jax.runtime.records import Record, environment
 from specdec_jax.runtime.validation import check_kinds
 from specdec_jax.sampling import theory
 from specdec_jax.typing import Any, self_checked
 
 STEPS = ("target step", "verify step", "draft step")
-LARGE = 2**20  # bytes: a copy of so many is one of a weight or a cache
 FAR = 0.15  # a prediction that is off by more gets a sentence
 
 
@@ -80,8 +86,8 @@ class AOTRun:
 
     def __call__(
         self, kind: str, chips: int, programs: Sequence[str] = aot_compile.PROGRAMS
-    ) -> Iterator[CompiledProgram | StepFloor | Walltime | Roofline]:
-        """Yields a record for each program, each step, and each row of Table 2.
+    ) -> Iterator[Record]:
+        """Yields records: of each program, its steps, each floor, each row of Table 2.
 
         Args:
           kind, chips: as in `topology.describe`.
@@ -98,10 +104,12 @@ class AOTRun:
         }
         costs = {name: roofline.step_cost(decode, name) for name in STEPS}
         for compiled in aot_compile.compile_programs(decode, programs):
-            facts = program_facts(compiled)
-            if compiled.name in costs:
-                needed = costs[compiled.name].bytes
-                facts["bytes_read_over_needed"] = facts["bytes_read"] / needed
+            program = Program.parse(compiled.program.as_text())
+            facts = program_facts(compiled, program)
+            if compiled.name == "baseline loop":
+                read = program.bytes_read(program.run_one_by_one(program.loop_body))
+                needed = costs["target step"].bytes
+                facts["bytes_read_over_needed"] = read / needed
             if compiled.name == "loop":
                 resident = roofline.resident_bytes(decode, facts["memory"])
                 facts["resident"] = resident
@@ -110,6 +118,9 @@ class AOTRun:
                     decode, chip, facts["memory"]
                 )
             yield CompiledProgram(**common, **facts, **made_with)
+            for step in step_estimates(compiled.name, program, chip):
+                fields = dataclasses.asdict(step) | {"loops": list(step.loops) or None}
+                yield CompiledStep(**fields, **common, **made_with)
         target = costs["target step"]
         for name, cost in costs.items():
             yield StepFloor(
@@ -170,16 +181,9 @@ def model_costs(decode: Decode, chip: topology.Chip) -> tuple[float, float]:
     return draft / target, verify / target
 
 
-def program_facts(compiled: aot_compile.Compiled) -> dict[str, Any]:
+def program_facts(compiled: aot_compile.Compiled, program: Program) -> dict[str, Any]:
     """What the compiler says of a program; all bytes are of one chip."""
     memory = compiled.program.memory_analysis()
-    program = Program.parse(compiled.program.as_text())
-    body = program.loop_body if compiled.name == "loop" else None
-    moved: dict[str, dict[str, int]] = {}
-    for i in program.collectives(body):
-        kind = moved.setdefault(kind_of(i), {"count": 0, "bytes": 0})
-        kind["count"] += 1
-        kind["bytes"] += i.num_bytes
     cost = compiled.program.cost_analysis() or {}
     aliased = memory.alias_size_in_bytes
     facts = {
@@ -192,7 +196,7 @@ def program_facts(compiled: aot_compile.Compiled) -> dict[str, Any]:
         "flops": cost.get("flops"),
         "bytes_read": program.bytes_read(),
         "large_copies": len(program.copies(LARGE)),
-        "collectives": moved,
+        "collectives": collectives_of_a_step(program),
     }
     parts = ("arguments", "outputs", "temporaries", "code")
     return facts | {"memory": sum(facts[part] for part in parts)}

@@ -2,6 +2,7 @@
 
 from specdec_jax.experiments.kinds.aot import (
     CompiledProgram,
+    CompiledStep,
     Roofline,
     StepFloor,
     Walltime,
@@ -31,6 +32,7 @@ KINDS = {
         MeasuredPeer,
         AbsentPeer,
         CompiledProgram,
+        CompiledStep,
         StepFloor,
         Walltime,
         Roofline,
@@ -48,6 +50,7 @@ __all__ = [
     "AlphaOutput",
     "Benchmark",
     "CompiledProgram",
+    "CompiledStep",
     "DecodedRow",
     "DecodedText",
     "MeasuredPeer",

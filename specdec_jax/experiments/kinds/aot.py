@@ -38,9 +38,9 @@ class CompiledProgram(_OnTopology):
       compile_seconds: of this machine.
       arguments, outputs, temporaries, code, memory: bytes; the last is their sum.
       flops, bytes_read: of a run of the program; None where the compiler is silent.
-      large_copies: copies of the size of a weight or a cache.
+      large_copies: copies of at least a MiB, in any memory.
       collectives: `count` and `bytes` by kind; of the loop, in each step.
-      bytes_read_over_needed: over weights and caches; of steps.
+      bytes_read_over_needed: over weights and caches; of the baseline's loop.
       resident, resident_over_chip, largest_batch: of the loop: bytes that a chip holds
         while it runs, their share of its memory, and how many rows would fit.
     """
@@ -64,6 +64,25 @@ class CompiledProgram(_OnTopology):
     resident: Count | None = None
     resident_over_chip: NonNegative | None = None
     largest_batch: Count | None = None
+
+
+@stored
+class CompiledStep(_OnTopology):
+    """What the compiler's cost model expects of a step of a program, on one chip.
+
+    Attributes:
+      gamma, batch: of the run.
+      step, milliseconds, large_copies, loops: of `estimate.StepEstimate`.
+    """
+
+    kind = "aot_compiled_step"
+
+    gamma: Count
+    batch: Count
+    step: Text
+    milliseconds: NonNegative
+    large_copies: Count
+    loops: Values | None = None
 
 
 @stored
