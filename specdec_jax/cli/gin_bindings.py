@@ -107,14 +107,21 @@ def is_bound(name: str) -> bool:
 
 
 def save_operative_config(records: str | os.PathLike) -> None:
-    """Writes what gin filled in: of `FILE.jsonl` to `FILE.gin`."""
-    beside(records, ".gin").write_text(gin.operative_config_str(), "utf-8")
+    """Writes what gin filled in: of `FILE.jsonl` to `FILE.operative.gin`."""
+    _write(beside(records, ".operative.gin"), gin.operative_config_str())
 
 
 def save_config(folder: Path) -> None:
     """Writes all that gin was told to `config.gin` in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.gin").write_text(gin.config_str(), "utf-8")
+    _write(folder / "config.gin", gin.config_str())
+
+
+def _write(path: Path, config: str) -> None:
+    """Writes a gin file, unless it is one that the run was given."""
+    given = {Path(file).resolve() for file in flags.FLAGS.gin_file}
+    if path.resolve() not in given:
+        path.write_text(config, "utf-8")
 
 
 def parse(default_file: str | None = None) -> None:

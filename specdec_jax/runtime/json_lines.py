@@ -17,8 +17,8 @@ class JsonLinesFile:
     def __init__(self, path: str | os.PathLike):
         """Opens a file for appending, and makes its folder.
 
-        A last line that a kill cut short is dropped; a file of anything else than JSON
-        lines is left as it is.
+        A last line that a kill cut short is moved to `FILE.jsonl.cut`; a file of
+        anything else than JSON lines is left as it is.
 
         Raises:
           DataError: it cannot be written, holds something else than JSON lines, is
@@ -27,7 +27,7 @@ class JsonLinesFile:
         self.path = Path(path)
         if self.path.suffix == ".gin":
             raise DataError(
-                f"{path}: records end in .jsonl; what gin filled in goes to .gin"
+                f"{path}: records end in .jsonl; .gin is for what a run is told"
             )
         if self.path.exists() and not self.path.is_file():  # /dev/full, a folder
             raise DataError(f"cannot write records to {path}: it is no regular file")
@@ -39,7 +39,7 @@ class JsonLinesFile:
             raise DataError(f"cannot write records to {path}: {error}") from error
 
     def _mend(self) -> None:
-        """Ends the last line, or drops it if it is not whole."""
+        """Ends the last line, or moves it out if it is not whole."""
         content = self.path.read_bytes()
         start = content.rfind(b"\n") + 1
         line, number = content[start:], content.count(b"\n") + 1
@@ -52,6 +52,8 @@ class JsonLinesFile:
         except DataError:
             if not (line == b"{" or line.startswith(b'{"')):  # as ours begin
                 raise
+            with self.path.with_name(self.path.name + ".cut").open("ab") as file:
+                file.write(line + b"\n")
             os.truncate(self.path, start)
         else:
             with self.path.open("ab") as file:

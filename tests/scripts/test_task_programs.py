@@ -33,7 +33,7 @@ def test_a_task_is_decoded_into_a_file_and_scored(flags, tmp_path):
     assert [r["input"] for r in records] == list(SENTENCES)
     scores = json.loads((tmp_path / "out.scores.json").read_text())
     assert scores["rows"] == len(SENTENCES)
-    assert "TaskRun.batch_size" in (tmp_path / "out.gin").read_text()
+    assert "TaskRun.batch_size" in (tmp_path / "out.operative.gin").read_text()
 
 
 def test_two_processes_write_one_file_and_one_speaks(flags, tmp_path):
@@ -55,7 +55,7 @@ def test_two_processes_write_one_file_and_one_speaks(flags, tmp_path):
     assert records[0]["device"]["count"] == 2
     assert "bleu " in first.stdout and "bleu " not in second.stdout
     names = {path.name for path in tmp_path.glob("out.*")}
-    assert names == {"out.jsonl", "out.scores.json", "out.gin"}
+    assert names == {"out.jsonl", "out.scores.json", "out.operative.gin"}
 
 
 def test_a_task_is_precompiled_without_its_data(flags, tmp_path):

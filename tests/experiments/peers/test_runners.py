@@ -144,7 +144,7 @@ def test_the_program_names_who_is_absent_and_goes_on(
     assert ours.agreement["equal"] == ours.agreement["prompts"] == 2
     assert ours.tokens_per_second > 0 and ours.over_baseline > 0
     assert ours.memory["peak_mb"] > ours.memory["imports_mb"] > 0
-    assert out.with_suffix(".gin").exists()
+    assert out.with_suffix(".operative.gin").exists()
 
 
 def test_a_pair_of_gpts_is_compared_with_our_own_loops_only(gpt_pair):
