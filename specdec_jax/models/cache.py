@@ -58,7 +58,7 @@ def overwrite(
     selects = how is CacheWrite.SELECT and batch > 1 and tokens <= SELECTED
     if selects:
         write = _select
-    elif how is CacheWrite.WIDE_SLICE and tokens == 1 < cache.keys.shape[2]:
+    elif how is not CacheWrite.SLICE and tokens == 1 < cache.keys.shape[2]:
         write = jax.vmap(lambda *args: _slice(args[0], *_widen(*args)))
     else:
         write = jax.vmap(_slice)

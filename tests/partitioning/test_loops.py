@@ -88,7 +88,8 @@ def test_no_weights_and_no_caches_are_moved(decodes, mesh):
             assert kind in ("all-reduce", "all-gather")
             if kind == "all-gather":
                 ((_, (*_, last)),) = arrays
-                assert last == PADDED  # logits
+                # Logits, activations, or a block of tokens.
+                assert last in (PADDED, 16, 32) or last <= G + 1
             else:
                 for _, shape in arrays:
                     assert shape == () or shape[-1] in (16, 32)  # activations

@@ -22,6 +22,8 @@ def test_an_unfinished_last_line_is_dropped_and_later_ones_are_whole(
     records = JsonLinesFile(path)
     records.append({"n": 2})
     assert list(records) == [{"n": 1}, {"n": 2}]
+    cut = tmp_path / "records.jsonl.cut"  # nothing is lost
+    assert cut.read_bytes() == '{"text": "M\u00e4'.encode()[:-1] + b"\n"
 
 
 def test_a_file_of_something_else_is_named_with_its_line(tmp_path):

@@ -160,7 +160,8 @@ def _compiled_steps(
         Column("trips of loops", Kind.COMPILER),
     )
     notes = [
-        "Times are the compiler's own cost model's, not measured. The first draft "
+        "Times are the compiler's own cost model's, not measured. It gives fetching "
+        "beside the rest no time: a step takes the larger of the two. The first draft "
         "step reads the tokens that its cache lacks, and a verify step has all of "
         "the loop that is not drafting."
     ]
