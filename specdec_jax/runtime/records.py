@@ -71,6 +71,43 @@ Values = Annotated[
     list, Constraint("a list that is not empty", lambda x: isinstance(x, list) and x)
 ]
 Object = Annotated[dict, Constraint("a JSON object", lambda x: isinstance(x, dict))]
+Versions = Annotated[
+    dict,
+    Constraint(
+        "an object of strings",
+        lambda x: isinstance(x, dict) and all(isinstance(v, str) for v in x.values()),
+    ),
+]
+Device = Annotated[
+    dict,
+    Constraint(
+        "an object whose kind and platform are strings",
+        lambda x: (
+            isinstance(x, dict)
+            and all(isinstance(x.get(name, ""), str) for name in ("kind", "platform"))
+        ),
+    ),
+]
+
+
+def holding_counts(*names: str, more: Callable[[dict], bool] = lambda x: True) -> Any:
+    """An object of which these are numbers from 0 on.
+
+    Args:
+      names: of the numbers; there may be other fields.
+      more: what else holds of it.
+    """
+    return Annotated[
+        dict,
+        Constraint(
+            f"an object with the numbers {', '.join(names)}",
+            lambda x: (
+                isinstance(x, dict)
+                and all(_is_non_negative(x.get(name)) for name in names)
+                and more(x)
+            ),
+        ),
+    ]
 
 
 def identity(**options: Any) -> Any:
@@ -105,8 +142,8 @@ class Record:
     kind: ClassVar[str]
 
     command: Text | None = None
-    versions: Object = dataclasses.field(default_factory=dict)
-    device: Object = dataclasses.field(default_factory=dict)
+    versions: Versions = dataclasses.field(default_factory=dict)
+    device: Device = dataclasses.field(default_factory=dict)
     path: Path | None = dataclasses.field(default=None, compare=False, repr=False)
 
     @classmethod

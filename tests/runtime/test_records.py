@@ -97,7 +97,7 @@ def test_a_record_that_is_read_knows_its_file(tmp_path):
         ({"spread": [1, "2"]}, "spread must be a pair of numbers from 0 on"),
         ({"seeds": []}, "seeds must be a list that is not empty"),
         ({"config": 1}, "config must be a JSON object, not 1"),
-        ({"device": None}, "device must be a JSON object, not null"),
+        ({"device": None}, "device must be an object"),
     ],
 )
 def test_a_value_that_no_writer_has_is_named_with_its_place(change, words):

@@ -1,5 +1,7 @@
 """Other libraries' speed beside ours, on the same weights and prompts."""
 
+from typing import Any
+
 from specdec_jax.experiments.kinds.pairs import OfPair
 from specdec_jax.runtime.records import (
     Count,
@@ -8,8 +10,23 @@ from specdec_jax.runtime.records import (
     Object,
     Positive,
     Text,
+    Versions,
+    holding_counts,
     identity,
     stored,
+)
+
+
+def _are_differences(found: Any) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(one, dict) and {"prompt", "place"} <= set(one) for one in found
+    )
+
+
+Settings = holding_counts("gamma", "repeats")
+Memory = holding_counts("peak_mb", "imports_mb")
+Agreement = holding_counts(
+    "equal", "prompts", more=lambda x: _are_differences(x.get("differences"))
 )
 
 
@@ -26,7 +43,7 @@ class _Compared(OfPair):
 
     inputs: Count | None = identity(default=None)
     inputs_sha256: Text | None = identity(default=None)
-    config: Object = identity()
+    config: Settings = identity()
     peer: Text
     temperature: NonNegative
 
@@ -55,9 +72,9 @@ class MeasuredPeer(_Compared):
     tokens: Count | None = None
     target_calls: Count
     tokens_per_target_call: NonNegative
-    memory: Object | None = None
-    agreement: Object | None = None
-    peer_versions: Object
+    memory: Memory | None = None
+    agreement: Agreement | None = None
+    peer_versions: Versions
     peer_settings: Object
 
 

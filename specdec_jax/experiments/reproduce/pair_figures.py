@@ -72,9 +72,8 @@ def _measured_and_predicted(
         axes.plot(gammas, measured, linestyle=SOLID, **series)
         axes.plot(gammas, predicted, linestyle=DASHED, color=series["color"])
         if spread:
-            _draw_range(
-                axes, gammas, [getattr(r, spread) for r in found], series["color"]
-            )
+            ranged = [r for r in found if getattr(r, spread) is not None]
+            _draw_range(axes, ranged, spread, series["color"])
         label = f"temperature {temperature:g}"
         handles.append(Line2D([], [], linestyle=SOLID, label=label, **series))
     measured = "measured, range over rounds" if spread else "measured"
@@ -84,7 +83,7 @@ def _measured_and_predicted(
 
 
 def _draw_range(
-    axes: Axes, x: Sequence[int], ranges: Sequence[Sequence[float]], color: str
+    axes: Axes, records: Sequence[Benchmark], spread: str, color: str
 ) -> None:
-    low, high = zip(*ranges, strict=True)
-    axes.vlines(x, low, high, color=color, linewidth=1.0)
+    for record in records:
+        axes.vlines(record.gamma, *getattr(record, spread), color=color, linewidth=1.0)
