@@ -175,7 +175,7 @@ class DecodeRun:
             return 0
         done = records.of_run(DecodedText, self._identity())
         for number, (record, text) in enumerate(zip(done, texts, strict=False), 1):
-            records.require(number, record, {"input": text})
+            records.require(number, record, {"index": number - 1, "input": text})
         if len(done) > len(texts):
             raise DataError(
                 f"{records.path} holds {len(done)} results and there are {len(texts)} "

@@ -19,7 +19,7 @@ from specdec_jax.cli.gin_use import check_use
 from specdec_jax.data import tasks
 from specdec_jax.data.lm1b import lm1b
 from specdec_jax.decoding.settings import DecodeSettings
-from specdec_jax.errors import SettingsError
+from specdec_jax.errors import DataError, SettingsError
 from specdec_jax.experiments.aot.run import AOTRun
 from specdec_jax.experiments.measure.alpha import AlphaConfig
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
@@ -120,8 +120,11 @@ def save_config(folder: Path) -> None:
 def _write(path: Path, config: str) -> None:
     """Writes a gin file, unless it is one that the run was given."""
     given = {Path(file).resolve() for file in flags.FLAGS.gin_file}
-    if path.resolve() not in given:
-        path.write_text(config, "utf-8")
+    try:
+        if path.resolve() not in given:
+            path.write_text(config, "utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error}") from error
 
 
 def parse(default_file: str | None = None) -> None:

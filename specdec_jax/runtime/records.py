@@ -71,6 +71,13 @@ Values = Annotated[
     list, Constraint("a list that is not empty", lambda x: isinstance(x, list) and x)
 ]
 Object = Annotated[dict, Constraint("a JSON object", lambda x: isinstance(x, dict))]
+Ids = Annotated[
+    list,
+    Constraint(
+        "a list of integers from 0 on",
+        lambda x: isinstance(x, list) and all(type(i) is int and i >= 0 for i in x),
+    ),
+]
 Versions = Annotated[
     dict,
     Constraint(

@@ -36,8 +36,8 @@ def read_sequences(
                 yield tokenizer.encode(line)
                 continue
             try:
-                yield [int(word) for word in line.split()]
-            except ValueError as error:
+                yield np.array(line.split(), np.int32).tolist()
+            except (ValueError, OverflowError) as error:
                 raise DataError(f"{path}:{number}: no list of ids") from error
 
 

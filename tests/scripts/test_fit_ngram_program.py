@@ -65,12 +65,14 @@ def test_no_text_is_written_over_and_a_folder_is_made(pair_folder, tmp_path):
         (["--text=x", "--tokens=y"], "--text or --tokens"),
         (["--text=x", f"--vocab_size={VOCAB_SIZE}"], "--tokenizer is missing"),
         (["--tokens={bad}", f"--vocab_size={VOCAB_SIZE}"], "bad:2: no list of ids"),
+        (["--tokens={far}", f"--vocab_size={VOCAB_SIZE}"], "far:1: no list of ids"),
     ],
 )
 def test_bad_input_is_one_clear_line(args, words, tmp_path):
-    bad = tmp_path / "bad"
+    bad, far = tmp_path / "bad", tmp_path / "far"
     bad.write_text("3 4\n3 four\n")
-    args = [arg.format(bad=bad) for arg in args]
+    far.write_text("3 99999999999999999999\n")
+    args = [arg.format(bad=bad, far=far) for arg in args]
     done = fit(f"--out={tmp_path / 'out.safetensors'}", *args)
     assert done.returncode == 1
     assert done.stderr.startswith("error: ") and words in done.stderr

@@ -3,6 +3,7 @@
 from specdec_jax.experiments.kinds.pairs import OfPair
 from specdec_jax.runtime.records import (
     Count,
+    Ids,
     NonNegative,
     Object,
     Text,
@@ -52,7 +53,7 @@ class _Decoded(OfPair):
     index: Count
     input: Text
     output: Text
-    tokens: list[int]
+    tokens: Ids
     target_calls: Count
     drafted: Count
     accepted: Count
