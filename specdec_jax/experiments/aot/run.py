@@ -60,7 +60,7 @@ class AOTRun:
     batch_size: int = 1
     inputs_length: int = 512
     mesh: Any = "auto"
-    shard_drafter: bool = False
+    shard_drafter: bool | None = None
 
     def __post_init__(self):
         check_kinds(self)
