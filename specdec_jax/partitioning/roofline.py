@@ -108,12 +108,17 @@ def is_read_in_a_step(name: str, tied: bool) -> bool:
     return name.startswith("decoder/") and not before
 
 
+def rows_of_a_chip(decode: Decode) -> int:
+    """B over the mesh's axis `data`."""
+    return _local(decode.rows.prompt.lengths).shape[0]
+
+
 def bytes_a_row(decode: Decode) -> int:
     """What one more row takes on a chip: its keys and values, of both models."""
     state = state_of(decode, "loop")
     caches = (state.target_cache, state.draft_state)
     local = sum(_bytes(_local(leaf)) for leaf in jax.tree.leaves(caches))
-    return -(-local // _rows(decode))
+    return -(-local // rows_of_a_chip(decode))
 
 
 def resident_bytes(decode: Decode, loop_bytes: int) -> int:
@@ -125,7 +130,7 @@ def resident_bytes(decode: Decode, loop_bytes: int) -> int:
     """
     return (
         weight_bytes(decode)
-        + _rows(decode) * bytes_a_row(decode)
+        + rows_of_a_chip(decode) * bytes_a_row(decode)
         + _rest(decode, loop_bytes)
     )
 
@@ -140,7 +145,7 @@ def largest_batch(decode: Decode, chip: Chip, loop_bytes: int) -> int:
       chip: whose memory it is.
     """
     left = chip.memory - weight_bytes(decode) - _rest(decode, loop_bytes)
-    data = decode.rows.prompt.lengths.shape[0] // _rows(decode)
+    data = decode.rows.prompt.lengths.shape[0] // rows_of_a_chip(decode)
     return max(0, int(left // bytes_a_row(decode))) * data
 
 
@@ -160,12 +165,9 @@ def _rest(decode: Decode, loop_bytes: int) -> int:
         if name == "token_embedder/embedding"
         or is_read_in_a_step(name, side.config.logits_via_embedding)
     )
-    return max(0, loop_bytes - loop_weights - _rows(decode) * bytes_a_row(decode))
-
-
-def _rows(decode: Decode) -> int:
-    """Rows of one chip."""
-    return _local(decode.rows.prompt.lengths).shape[0]
+    return max(
+        0, loop_bytes - loop_weights - rows_of_a_chip(decode) * bytes_a_row(decode)
+    )
 
 
 def _rows_of_product(decode: Decode, side: Side, weight: str) -> int:
@@ -174,7 +176,7 @@ def _rows_of_product(decode: Decode, side: Side, weight: str) -> int:
     Chips along `model` share the rows out where they hold the same, as `Layout` says.
     """
     if side.layout is None:
-        return _rows(decode)
+        return rows_of_a_chip(decode)
     batch = decode.rows.prompt.lengths.shape[0]
     names, shape = ("batch",), (batch,)
     if "attention" in weight:
@@ -191,7 +193,7 @@ def _sent(decode: Decode, side: Side, tokens: int) -> tuple[int, int]:
     if side.layout is None or not side.layout.is_sharded:
         return 0, 0
     mesh, config = side.layout.mesh, side.config
-    parts, rows = axis_size(mesh, MODEL), _rows(decode)
+    parts, rows = axis_size(mesh, MODEL), rows_of_a_chip(decode)
     batch = decode.rows.prompt.lengths.shape[0]
     are_spread = batch % (parts * axis_size(mesh, DATA)) == 0
     are_heads = config.num_heads % parts == 0
