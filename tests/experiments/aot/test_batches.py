@@ -58,6 +58,13 @@ def test_a_large_drafter_must_be_sharded_on_eight_chips():
     assert whole["bytes_a_row"] == pytest.approx(target + 8 * drafter, rel=0.01)
 
 
+def test_a_run_may_say_where_its_drafter_is():
+    devices = topology.describe("v5e", 8)
+    for given in (False, True):
+        run = dataclasses.replace(LARGE, shard_drafter=given)
+        assert run.decode(devices).is_drafter_sharded == given
+
+
 def test_one_chip_has_no_choice():
     decode = LARGE.decode(topology.describe("v4", 1))
     (found,) = batches.batch_costs(decode, CHIPS["v4"], 0.82, (1,))
