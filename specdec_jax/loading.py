@@ -24,7 +24,7 @@ from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.inputs import source_tokens
 from specdec_jax.pair import DrafterLike, Pair, made_drafter
 from specdec_jax.partitioning.loops import Partition
-from specdec_jax.partitioning.mesh import choose_mesh, lowering_on
+from specdec_jax.partitioning.mesh import choose_mesh, is_drafter_sharded, lowering_on
 from specdec_jax.partitioning.sharding import layout_of, partitioned
 from specdec_jax.typing import Params
 
@@ -129,7 +129,7 @@ def load_pair(
     drafter_config: ModelConfig | None = None,
     dtype: str | None = None,
     mesh: str | tuple[int, int] | None = "auto",
-    shard_drafter: bool = False,
+    shard_drafter: bool | None = None,
 ) -> Pair:
     """Loads a target and a drafter.
 
@@ -147,8 +147,10 @@ def load_pair(
       mesh: (data, model): the batch is sharded over so many devices, and the target
         over so many; "auto" is worked out from the devices and the target's sizes, and
         None is one device.
-      shard_drafter: whether the drafter is sharded as the target is. It is small, and
-        replicated it runs without waiting for other devices.
+      shard_drafter: whether the drafter is sharded as the target is, or replicated, so
+        that it runs without waiting for other devices. None takes what is faster at
+        batch 1 by `partitioning.mesh.default_shard_drafter`: of the paper's drafters
+        on eight devices, "small" is replicated, "base" and "large" are sharded.
 
     Raises:
       PairError: no such pair or drafter, the two have different vocabularies, only one
@@ -179,11 +181,12 @@ def load_pair(
         _check_match(open_target, open_drafter)
     devices = choose_mesh(mesh, lambda: open_target.config)
     if devices is not None and open_drafter is not None:
+        shard_drafter = is_drafter_sharded(shard_drafter, open_drafter.config, devices)
         layout_of(open_drafter.config, devices, shard_drafter)  # refuses, if it must
     loaded = open_target.read(devices)
     model, partition = loaded.language_model, devices and Partition(devices)
     if open_drafter is not None:
-        drafts = open_drafter.read(devices, shard_drafter)
+        drafts = open_drafter.read(devices, bool(shard_drafter))
         padded = [one.language_model.padded_vocab_size for one in (loaded, drafts)]
         model = widened(model, max(padded))
         made = NeuralDrafter(widened(drafts.language_model, max(padded)))
@@ -222,8 +225,10 @@ def _check_given(paths, configs, tokenizer, shard_drafter) -> None:
             raise SettingsError(
                 f"{name} must be a configuration, as T5Config, not {config!r}"
             )
-    if not isinstance(shard_drafter, bool):
-        raise SettingsError(f"shard_drafter must be True or False: {shard_drafter!r}")
+    if not isinstance(shard_drafter, bool | None):
+        raise SettingsError(
+            f"shard_drafter must be True, False or None, not {shard_drafter!r}"
+        )
 
 
 def packaged_pairs() -> list[str]:

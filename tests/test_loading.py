@@ -83,7 +83,7 @@ def test_what_can_be_refused_is_refused_before_a_weight_is_read(
         ({"target": ""}, "target must be a name or a path, not ''"),
         ({"tokenizer": 5}, "tokenizer must be a name or a path, not 5"),
         ({"target_config": {}}, "target_config must be a configuration"),
-        ({"shard_drafter": "no"}, "shard_drafter must be True or False"),
+        ({"shard_drafter": "no"}, "shard_drafter must be True, False or None"),
         ({"drafter_params": {"a": np.ones(1)}}, "are for a drafter of your own"),
         (
             {"drafter": "uniform", "drafter_config": tiny_config()},

@@ -1,6 +1,7 @@
 """Which parameters a network of given sizes has."""
 
 import dataclasses
+import functools
 
 import jax
 from flax import traverse_util
@@ -18,7 +19,11 @@ def random_params(config: ModelConfig, key: Key[Array, ""]) -> Params:
 
 def parameter_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """The shape of every parameter, unpacked, by its path joined by "/"."""
-    config = dataclasses.replace(config, lowering=Lowering())
+    return dict(_shapes(dataclasses.replace(config, lowering=Lowering())))
+
+
+@functools.cache
+def _shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     tree = jax.eval_shape(lambda: random_params(config, jax.random.key(0)))
     flat = traverse_util.flatten_dict(tree, sep="/")
     return {name: leaf.shape for name, leaf in flat.items()}

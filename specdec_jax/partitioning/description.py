@@ -25,8 +25,14 @@ from specdec_jax.models.cache import AXES, KeyValues
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.parameters import packed_shapes
 from specdec_jax.partitioning.loops import Partition
-from specdec_jax.partitioning.mesh import DATA, Shape, choose_mesh, lowering_on
-from specdec_jax.partitioning.sharding import layout_of, partitioned
+from specdec_jax.partitioning.mesh import (
+    DATA,
+    Shape,
+    choose_mesh,
+    is_drafter_sharded,
+    lowering_on,
+)
+from specdec_jax.partitioning.sharding import Layout, layout_of, partitioned
 from specdec_jax.sampling import Rule, TokenRule, row_keys
 from specdec_jax.sampling.keys import seed_key
 from specdec_jax.typing import Any, Callable, PyTree
@@ -56,7 +62,7 @@ class Decode:
     batch: int = 1
     source: int = 512
     mesh: str | Shape | None = "auto"
-    shard_drafter: bool = False
+    shard_drafter: bool | None = None
     dtype: str = "bfloat16"
     rule: Rule = TokenRule()
 
@@ -65,13 +71,19 @@ class Decode:
         mesh = choose_mesh(self.mesh, lambda: self.target, self.devices)
         return mesh and Partition(mesh)
 
+    @property
+    def is_drafter_sharded(self) -> bool:
+        """Over the mesh's axis `model`."""
+        mesh = self.partition and self.partition.mesh
+        return is_drafter_sharded(self.shard_drafter, self.drafter, mesh)
+
     @functools.cached_property
     def sides(self) -> PairParams:
         """Both models, with their parameters' shapes and places."""
         padded = max(c.padded_vocab_size for c in (self.target, self.drafter))
         return PairParams(
             self._side(self.target, True, padded),
-            self._side(self.drafter, self.shard_drafter, padded),
+            self._side(self.drafter, self.is_drafter_sharded, padded),
         )
 
     def _side(self, config: ModelConfig, sharded: bool, padded: int) -> "Side":
@@ -91,7 +103,7 @@ class Decode:
         def keys_values(shape):
             return layout.sharding(AXES, shape) if layout else self.replicated
 
-        return Side(config, widened(model, padded), params, keys_values)
+        return Side(config, widened(model, padded), params, keys_values, layout)
 
     @property
     def replicated(self) -> jax.sharding.Sharding:
@@ -164,6 +176,7 @@ class Side:
     model: LanguageModel
     params: Any  # descriptions of arrays, in the tree of parameters
     keys_values: Callable[[tuple[int, ...]], jax.sharding.Sharding]  # by shape
+    layout: Layout | None  # of a mesh
 
 
 @functools.partial(

@@ -13,7 +13,13 @@ from flax import traverse_util
 
 from specdec_jax.models.cache import KeyValues
 from specdec_jax.partitioning.description import Decode, Side, state_of
-from specdec_jax.partitioning.mesh import MODEL, SECONDS_PER_SUM, axis_size
+from specdec_jax.partitioning.mesh import (
+    DATA,
+    MODEL,
+    SECONDS_PER_SUM,
+    axis_size,
+    step_messages,
+)
 from specdec_jax.partitioning.topology import Chip
 
 
@@ -44,12 +50,19 @@ class StepCost:
         local = max(self.bytes / chip.bandwidth, self.flops / chip.flops)
         return local + self.sent_bytes / chip.links + self.messages * SECONDS_PER_SUM
 
+    def scaled(self, tokens: int, instead_of: int) -> "StepCost":
+        """A step of so many tokens a row: more products, and the same reading."""
+        return dataclasses.replace(
+            self,
+            flops=self.flops * tokens // instead_of,
+            sent_bytes=self.sent_bytes * tokens // instead_of,
+        )
+
 
 def step_cost(decode: Decode, name: str) -> StepCost:
     """Of "target step", "draft step" or "verify step"."""
     side = decode.sides.drafter if name == "draft step" else decode.sides.target
     tokens = 1 + (decode.gamma if name == "verify step" else 0)
-    rows = _rows(decode) * tokens
     weights = {
         key: _local(leaf)
         for key, leaf in traverse_util.flatten_dict(side.params, sep="/").items()
@@ -64,10 +77,11 @@ def step_cost(decode: Decode, name: str) -> StepCost:
         if isinstance(part, KeyValues)
         for leaf in jax.tree.leaves(part)
     ]
-    flops = 2 * rows * sum(math.prod(w.shape) for w in weights.values())
+    rows = {key: _rows_of_product(decode, side, key) for key in weights}
+    flops = 2 * tokens * sum(rows[k] * math.prod(w.shape) for k, w in weights.items())
     # Each query meets every slot, once for its logits and once for its values.
     flops += 2 * tokens * sum(math.prod(c.shape) for c in caches)
-    sent, messages = _sent(decode, side, rows)
+    sent, messages = _sent(decode, side, tokens)
     return StepCost(
         weight_bytes=sum(map(_bytes, weights.values())),
         cache_bytes=sum(map(_bytes, caches)),
@@ -94,12 +108,17 @@ def is_read_in_a_step(name: str, tied: bool) -> bool:
     return name.startswith("decoder/") and not before
 
 
+def rows_of_a_chip(decode: Decode) -> int:
+    """B over the mesh's axis `data`."""
+    return _local(decode.rows.prompt.lengths).shape[0]
+
+
 def bytes_a_row(decode: Decode) -> int:
     """What one more row takes on a chip: its keys and values, of both models."""
     state = state_of(decode, "loop")
     caches = (state.target_cache, state.draft_state)
     local = sum(_bytes(_local(leaf)) for leaf in jax.tree.leaves(caches))
-    return -(-local // _rows(decode))
+    return -(-local // rows_of_a_chip(decode))
 
 
 def resident_bytes(decode: Decode, loop_bytes: int) -> int:
@@ -111,7 +130,7 @@ def resident_bytes(decode: Decode, loop_bytes: int) -> int:
     """
     return (
         weight_bytes(decode)
-        + _rows(decode) * bytes_a_row(decode)
+        + rows_of_a_chip(decode) * bytes_a_row(decode)
         + _rest(decode, loop_bytes)
     )
 
@@ -126,7 +145,7 @@ def largest_batch(decode: Decode, chip: Chip, loop_bytes: int) -> int:
       chip: whose memory it is.
     """
     left = chip.memory - weight_bytes(decode) - _rest(decode, loop_bytes)
-    data = decode.rows.prompt.lengths.shape[0] // _rows(decode)
+    data = decode.rows.prompt.lengths.shape[0] // rows_of_a_chip(decode)
     return max(0, int(left // bytes_a_row(decode))) * data
 
 
@@ -146,28 +165,52 @@ def _rest(decode: Decode, loop_bytes: int) -> int:
         if name == "token_embedder/embedding"
         or is_read_in_a_step(name, side.config.logits_via_embedding)
     )
-    return max(0, loop_bytes - loop_weights - _rows(decode) * bytes_a_row(decode))
+    return max(
+        0, loop_bytes - loop_weights - rows_of_a_chip(decode) * bytes_a_row(decode)
+    )
 
 
-def _rows(decode: Decode) -> int:
-    """Rows of one chip."""
-    return _local(decode.rows.prompt.lengths).shape[0]
+def _rows_of_product(decode: Decode, side: Side, weight: str) -> int:
+    """Rows that a chip multiplies with a weight.
+
+    Chips along `model` share the rows out where they hold the same, as `Layout` says.
+    """
+    if side.layout is None:
+        return rows_of_a_chip(decode)
+    batch = decode.rows.prompt.lengths.shape[0]
+    names, shape = ("batch",), (batch,)
+    if "attention" in weight:
+        names, shape = ("batch", "heads"), (batch, side.config.num_heads)
+    return side.layout.sharding(names, shape).shard_shape(shape)[0]
 
 
-def _sent(decode: Decode, side: Side, rows: int) -> tuple[int, int]:
-    """Bytes that a chip sends in a step, and in how many collectives."""
-    parts = 1
-    if decode.partition is not None:
-        parts = axis_size(decode.partition.mesh, MODEL)
-    if parts == 1 or side is decode.sides.drafter and not decode.shard_drafter:
+def _sent(decode: Decode, side: Side, tokens: int) -> tuple[int, int]:
+    """Bytes that a chip sends in a step, and in how many collectives.
+
+    With rows that all chips share out, logits are exchanged and not gathered. The
+    tokens that are drawn of them are too few to count.
+    """
+    if side.layout is None or not side.layout.is_sharded:
         return 0, 0
-    config = side.config
-    sums = config.step_sums * config.decoder_layers
-    width = jnp.dtype(config.dtype).itemsize * config.emb_dim
-    gathered = rows * config.padded_vocab_size * 4 // parts
+    mesh, config = side.layout.mesh, side.config
+    parts, rows = axis_size(mesh, MODEL), rows_of_a_chip(decode)
+    batch = decode.rows.prompt.lengths.shape[0]
+    are_spread = batch % (parts * axis_size(mesh, DATA)) == 0
+    are_heads = config.num_heads % parts == 0
+    is_vocab = config.padded_vocab_size % parts == 0
+    messages = step_messages(config, parts)
+    sums = messages - is_vocab
     # A ring sums in two rounds of (parts - 1) pieces, and gathers in one.
-    sent = sums * 2 * rows * width * (parts - 1) // parts + gathered * (parts - 1)
-    return sent, sums + 1
+    rounds = 2 * sums
+    if are_spread and not are_heads:  # rows come back to all chips after attention
+        rounds += config.decoder_layers
+        messages += config.decoder_layers
+    width = jnp.dtype(config.dtype).itemsize * config.emb_dim
+    sent = rounds * tokens * rows * width * (parts - 1) // parts
+    if is_vocab:
+        logits = tokens * rows * config.padded_vocab_size * 4 // parts * (parts - 1)
+        sent += logits // parts if are_spread else logits
+    return sent, messages
 
 
 def _local(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:

@@ -130,13 +130,15 @@ def _leave_whole(rules: dict[str, str | None], config: ModelConfig, parts: int) 
             "another mesh"
         )
     if odd:
-        logging.warning(
-            "%d devices on the model axis do not divide %s: it is replicated",
-            parts,
-            words,
-        )
+        _warn(f"{parts} devices on the model axis do not divide {words}")
     for axes in odd:
         rules.update(dict.fromkeys(axes))
+
+
+@functools.cache
+def _warn(what: str) -> None:
+    """Once a process."""
+    logging.warning("%s: it is replicated", what)
 
 
 @functools.cache

@@ -66,6 +66,7 @@ Positive = Annotated[
 Interval = Annotated[
     tuple[float, float], Constraint("a pair of numbers from 0 on", _is_interval)
 ]
+Flag = Annotated[bool, Constraint("true or false", lambda x: isinstance(x, bool))]
 Text = Annotated[str, Constraint("a string", lambda x: isinstance(x, str))]
 Values = Annotated[
     list, Constraint("a list that is not empty", lambda x: isinstance(x, list) and x)

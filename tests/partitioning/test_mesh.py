@@ -1,12 +1,21 @@
 """Which mesh is chosen, and what it refuses."""
 
 import pytest
+from jax.sharding import AbstractMesh
 
 from specdec_jax.errors import SettingsError
+from specdec_jax.experiments import paper
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import topology
-from specdec_jax.partitioning.mesh import choose_mesh, default_shape, step_bytes
+from specdec_jax.partitioning.mesh import (
+    choose_mesh,
+    default_shape,
+    default_shard_drafter,
+    is_drafter_sharded,
+    step_bytes,
+    step_messages,
+)
 
 SMALL = T5Config(32100, 32128, 512, 6, 64, 1024, 8, 8)
 GPT = GPTConfig(8000, 8064, 768, 12, 64, 3072, 12, 128)
@@ -61,3 +70,42 @@ def test_devices_that_are_no_grid_of_their_own_make_a_mesh_too(shape):
     mesh = choose_mesh(shape, config, devices)
     assert dict(mesh.shape) == {"data": shape[0], "model": shape[1]}
     assert list(mesh.devices.flat) == devices[: shape[0] * shape[1]]
+
+
+def test_a_drafter_is_sharded_where_its_step_is_clearly_faster():
+    """Bytes over 1e12 a second, and 5 us a sum."""
+    large = paper.t5_1_1("large")
+    layer = 6 * 1024 * 1024 + 3 * 1024 * 2816
+    weights = 2 * (24 * layer + 1024 * 32128)
+    assert step_bytes(large, 8) == weights / 8
+    assert step_messages(large, 8) == 3 * 24 + 1
+    assert weights / 8 / 1e12 + 73 * 5e-6 < 0.6 * weights / 1e12
+    assert default_shard_drafter(large, 8)
+    assert default_shard_drafter(paper.t5_1_1("base"), 8)
+    # 37 sums take 185 us, of which a quarter of 248 us of weights leaves no gain.
+    assert not default_shard_drafter(paper.t5_1_1("base"), 4)
+
+
+def test_a_small_drafter_is_replicated():
+    """8 divides its feed-forward and logits, and not its 6 heads."""
+    attention, mlp, logits = 6 * 512 * 384, 3 * 512 * 1024, 512 * 32128
+    assert step_bytes(SMALL, 8) == 2 * (8 * (attention + mlp // 8) + logits // 8)
+    assert step_messages(SMALL, 8) == 8 + 1
+    assert not any(default_shard_drafter(SMALL, model) for model in (1, 2, 4, 8))
+
+
+def test_on_one_device_nothing_is_sharded():
+    assert not any(default_shard_drafter(paper.t5_1_1(size), 1) for size in paper.SIZES)
+    assert step_messages(XXL, 1) == 0
+    assert not is_drafter_sharded(None, XXL, None)
+
+
+def test_what_is_given_is_taken():
+    mesh = AbstractMesh((1, 8), ("data", "model"))
+    large = paper.t5_1_1("large")
+    assert is_drafter_sharded(None, large, mesh)
+    assert not is_drafter_sharded(False, large, mesh)
+    assert is_drafter_sharded(True, SMALL, mesh)
+    assert not is_drafter_sharded(None, SMALL, mesh)
+    across = AbstractMesh((8, 1), ("data", "model"))
+    assert not is_drafter_sharded(None, large, across)

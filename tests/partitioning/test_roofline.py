@@ -69,6 +69,56 @@ def test_a_cut_target_reads_its_part_and_sends_its_sums():
     assert more == pytest.approx(eighth.sent_bytes / 200e9 + 73 * SECONDS_PER_SUM)
 
 
+def test_chips_share_out_the_rows_of_a_replicated_drafter():
+    """If they divide the batch; its weights each reads whole."""
+    alone = roofline.step_cost(decode(), "draft step")
+    eight = roofline.step_cost(decode((1, 8), batch=8), "draft step")
+    assert eight == alone
+    few = roofline.step_cost(decode((1, 8), batch=4), "draft step")
+    assert few.cache_bytes == 4 * alone.cache_bytes
+    assert few.flops == 4 * alone.flops
+    # On (2, 4) 16 rows are two a chip, and 4 are two on each of the four along model.
+    for batch in (16, 4):
+        cost = roofline.step_cost(decode((2, 4), batch=batch), "draft step")
+        assert (cost.cache_bytes, cost.flops, cost.messages) == (
+            2 * alone.cache_bytes,
+            2 * alone.flops,
+            0,
+        )
+
+
+def test_logits_of_many_rows_are_exchanged_and_not_gathered():
+    cost = roofline.step_cost(decode((1, 8), batch=8), "target step")
+    sums = 72 * 2 * (8 * 2 * 4096) * 7 / 8
+    assert cost.sent_bytes == sums + 4 * 32128 * 7 / 8
+    assert cost.messages == 3 * 24 + 1
+
+
+def test_a_partly_sharded_drafter_sums_what_is_sharded():
+    """8 divides a T5-small's feed-forward and logits, and not its 6 heads."""
+    alone = roofline.step_cost(decode(), "draft step")
+    one = roofline.step_cost(decode((1, 8), shard_drafter=True), "draft step")
+    assert one.messages == 8 + 1
+    assert one.sent_bytes == 8 * 2 * (2 * 512) * 7 / 8 + 4 * 32128 * 7 / 8
+    split = 2 * (8 * 3 * 512 * 1024 + 512 * 32128) * 7 / 8
+    assert alone.weight_bytes - one.weight_bytes == split
+    assert one.cache_bytes == alone.cache_bytes
+    # With a row a chip the rows come back to all before each feed-forward.
+    eight = roofline.step_cost(
+        decode((1, 8), shard_drafter=True, batch=8), "draft step"
+    )
+    assert eight.messages == 8 * 2 + 1
+    assert eight.sent_bytes == 8 * 3 * (8 * 2 * 512) * 7 / 8 + 4 * 32128 * 7 / 8
+    assert eight.cache_bytes == alone.cache_bytes
+
+
+def test_more_tokens_are_more_products_and_no_more_reading():
+    eight = roofline.step_cost(decode((1, 8)), "verify step")
+    four = eight.scaled(4, 8)
+    assert (four.flops, four.sent_bytes) == (eight.flops / 2, eight.sent_bytes / 2)
+    assert (four.bytes, four.messages) == (eight.bytes, eight.messages)
+
+
 def test_the_papers_drafters_cost_what_their_bytes_say():
     c = {}
     for size in ("small", "base", "large"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from specdec_jax.experiments import paper, tables
 from specdec_jax.experiments.kinds import (
+    BatchCost,
     CompiledProgram,
     CompiledStep,
     Roofline,
@@ -22,14 +23,22 @@ TOKENS = 24  # of the output in the walltime trace
 def markdown(records: Iterable[Record]) -> str:
     """The report; every column says whether it is the compiler's or a model's."""
     records = list(records)
-    programs, compiled, steps, walltimes, table_2 = (
+    programs, compiled, steps, walltimes, batches, table_2 = (
         [record for record in records if isinstance(record, kind)]
-        for kind in (CompiledProgram, CompiledStep, StepFloor, Walltime, Roofline)
+        for kind in (
+            CompiledProgram,
+            CompiledStep,
+            StepFloor,
+            Walltime,
+            BatchCost,
+            Roofline,
+        )
     )
     found = [_programs(programs)] if programs else []
     found += [_moved(programs)] if any(p.collectives for p in programs) else []
     found += [_compiled_steps(compiled, steps)] if compiled else []
     found += [_steps(steps)] if steps else []
+    found += [batch_table(batches)] if batches else []
     found += [_table_2(table_2)] if table_2 else []
     parts = [f"# {_title((steps or programs)[0])}"]
     parts += [tables.markdown(table, Path()).rstrip() for table in found]
@@ -192,6 +201,64 @@ def _steps(steps: Sequence[StepFloor]) -> Table:
         Column("over target step", Kind.ROOFLINE, ".3f"),
     )
     return Table("Lower bound of a step's time, from published peaks", columns, rows)
+
+
+def batch_table(records: Sequence[BatchCost]) -> Table:
+    """What speculation gains at each batch, and where it should be off."""
+    first = records[0]
+    rows = [
+        (
+            f"{record.batch}",
+            _place(record) + " (better)" * (record.is_better and len(records) > 1),
+            record.c,
+            record.v,
+            record.speedup,
+            record.best_gamma,
+            record.best_speedup,
+            _size(record.bytes_a_row),
+            _size(record.resident) + ", too much" * (not record.fits),
+        )
+        for record in records
+    ]
+    columns = (
+        Column("batch"),
+        Column("drafter"),
+        Column("c", Kind.ROOFLINE, ".3f"),
+        Column(f"v({first.gamma + 1})", Kind.ROOFLINE),
+        Column(f"speedup at γ = {first.gamma}", Kind.ROOFLINE),
+        Column("best γ", Kind.ROOFLINE, "d"),
+        Column("speedup at it", Kind.ROOFLINE),
+        Column("a row takes", Kind.ROOFLINE),
+        Column("weights and rows", Kind.ROOFLINE),
+    )
+    used = next(record for record in records if record.is_used)
+    notes = [
+        f"By Theorem 3.8, with the paper's α = {first.alpha:g}; v(n) is the time of a "
+        "pass over n tokens over that of one. Bytes are those of one chip.",
+        f"In this run the drafter is {_place(used)}.",
+    ]
+    return Table("Gain by batch", columns, rows, notes + _slow_batches(records))
+
+
+def _place(record: BatchCost) -> str:
+    return "sharded" if record.shard_drafter else "replicated"
+
+
+def _slow_batches(records: Sequence[BatchCost]) -> list[str]:
+    """A sentence for each batch where a run of these settings would lose."""
+    notes = []
+    for record in records:
+        where = f"Batch {record.batch}, drafter {_place(record)}"
+        if record.best_gamma == 0:
+            notes.append(
+                f"{where}: best γ 0: the baseline is faster. Do not speculate."
+            )
+        elif record.is_used and record.speedup < 1:
+            notes.append(
+                f"{where}: the baseline is faster than γ = {record.gamma}; take "
+                f"γ = {record.best_gamma}."
+            )
+    return notes
 
 
 def _table_2(lines: Sequence[Roofline]) -> Table:

@@ -1,6 +1,7 @@
 """The kinds of records: one frozen dataclass each, for who writes and who reads it."""
 
 from specdec_jax.experiments.kinds.aot import (
+    BatchCost,
     CompiledProgram,
     CompiledStep,
     Roofline,
@@ -35,6 +36,7 @@ KINDS = {
         CompiledStep,
         StepFloor,
         Walltime,
+        BatchCost,
         Roofline,
         Trace,
         DecodedText,
@@ -48,6 +50,7 @@ __all__ = [
     "AbsentPeer",
     "Alpha",
     "AlphaOutput",
+    "BatchCost",
     "Benchmark",
     "CompiledProgram",
     "CompiledStep",

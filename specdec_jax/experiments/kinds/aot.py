@@ -2,6 +2,7 @@
 
 from specdec_jax.runtime.records import (
     Count,
+    Flag,
     NonNegative,
     Object,
     Positive,
@@ -126,6 +127,41 @@ class Walltime(_OnTopology):
     batch: Count
     steps: Values
     alpha: Rate
+
+
+@stored
+class BatchCost(_OnTopology):
+    """What speculation gains at a batch, from the chip's published peaks.
+
+    Attributes:
+      gamma: the run's, of `v` and `speedup`.
+      batch: rows on all chips together.
+      shard_drafter, is_used, is_better: whether the drafter is sharded, whether the run
+        does so, and whether that is the faster of the two at its best gamma.
+      alpha: with which draft tokens are accepted, the paper's.
+      c, v: of the least times.
+      speedup: by Theorem 3.8.
+      best_gamma, best_speedup: the largest; 0 and 1 where no gamma wins.
+      bytes_a_row, resident, fits: on one chip: of a row's keys and values, of all rows
+        and all weights, and whether these alone are within its memory.
+    """
+
+    kind = "aot_batch"
+
+    gamma: Count
+    batch: Count
+    shard_drafter: Flag
+    is_used: Flag
+    is_better: Flag
+    alpha: Rate
+    c: NonNegative
+    v: Positive
+    speedup: Positive
+    best_gamma: Count
+    best_speedup: Positive
+    bytes_a_row: Count
+    resident: Count
+    fits: Flag
 
 
 @stored

@@ -262,8 +262,9 @@ def _rooflines(records: RecordSet) -> list[Table]:
         Column("speedup", Kind.PAPER, ".1f"),
     )
     notes = (
-        "With the target sharded over several chips its calls are shorter and the "
-        "drafter's are not, since it is replicated: c grows.",
+        "With the target sharded over several chips its calls are shorter. A drafter "
+        "that is replicated takes as long as before, and one that is sharded has sums "
+        "to wait for: c grows.",
     )
     sources = _roofline_sources("Roofline", found)
     return [Table("All rooflines", columns, rows, notes, sources)]

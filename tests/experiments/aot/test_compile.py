@@ -14,6 +14,7 @@ from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import report as ahead_report
 from specdec_jax.experiments.kinds import (
+    BatchCost,
     CompiledProgram,
     CompiledStep,
     Roofline,
@@ -179,6 +180,18 @@ def test_a_line_of_the_paper_needs_no_checkpoint(tmp_path):
     assert length(rows["γ = 3"]) < length(rows["autoregressive"]) == 24
     assert walltime.alpha == 0.80
     assert "8 x TPU v5e, mesh 1 data x 8 model, batch 1, γ = 7" in printed
+    gains = [r for r in records if isinstance(r, BatchCost)]
+    assert [gain.batch for gain in gains[::2]] == [1, 8, 32, 128, 256]
+    assert [gain.shard_drafter for gain in gains] == [False, True] * 5
+    used = [gain for gain in gains if gain.is_used]
+    assert all(gain.shard_drafter for gain in used)
+    assert sorted(used, key=lambda gain: -gain.best_speedup) == used
+    # The same of the run's own batch as its steps and its row of Table 2 say.
+    (row,) = [r for r in records if isinstance(r, Roofline) and r.run == "ende_base_t0"]
+    assert (used[0].c, used[0].v) == (row.c, row.v)
+    assert used[0].speedup == row.predicted_speedup
+    assert "**Gain by batch**" in printed
+    assert "In this run the drafter is sharded." in printed
 
 
 def test_several_processes_may_compile_at_a_time():
