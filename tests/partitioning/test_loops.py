@@ -85,11 +85,11 @@ def test_no_weights_and_no_caches_are_moved(decodes, mesh):
     """Rows on other devices are asked only whether, and how far, they go on."""
     for program in ("begin", "run"):
         for kind, arrays, _ in decodes[mesh][program]:
-            assert kind in ("all-reduce", "all-gather")
-            if kind == "all-gather":
-                ((_, (*_, last)),) = arrays
-                # Logits, activations, or a block of tokens.
-                assert last in (PADDED, 16, 32) or last <= G + 1
+            assert kind in ("all-reduce", "all-gather", "all-to-all")
+            if kind != "all-reduce":
+                for _, (*_, last) in arrays:
+                    # Logits, also in parts; activations; or a block of tokens.
+                    assert last in (PADDED, 16, 32) or last <= G + 1
             else:
                 for _, shape in arrays:
                     assert shape == () or shape[-1] in (16, 32)  # activations

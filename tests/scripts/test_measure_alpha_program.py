@@ -29,7 +29,7 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
     assert {record.drafter for record in records} == {"repeat_last"}
     assert f"{records[0].alpha:.3f}" in done.stdout and "top-k" in done.stdout
     assert (tmp_path / "alpha.outputs.jsonl").stat().st_size > 0
-    before = (tmp_path / "alpha.gin").read_text()
+    before = (tmp_path / "alpha.operative.gin").read_text()
     assert "AlphaConfig.tokens = 20" in before
 
     # Another run is refused, and leaves what stands beside the records alone.
@@ -41,7 +41,7 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
         f"--out={out}",
     )
     assert other.returncode == 1 and "alpha.jsonl:1 has config" in other.stderr
-    assert (tmp_path / "alpha.gin").read_text() == before
+    assert (tmp_path / "alpha.operative.gin").read_text() == before
 
 
 @pytest.mark.parametrize("program", ["measure_alpha", "benchmark", "benchmark_peers"])
