@@ -27,12 +27,7 @@ def main(_):
         if not flag.value:
             raise SettingsError(f"--{flag.name} is missing")
     destination = Path(_DESTINATION.value)
-    try:
-        destination.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(destination.iterdir())
-    except OSError as error:
-        raise SettingsError(f"cannot write to {destination}: {error}") from error
-    if not is_empty:
+    if destination.is_dir() and any(destination.iterdir()):
         raise SettingsError(f"{destination} is not empty: give it another name")
     written = formats.convert(
         _SOURCE.value, destination, _FORMAT.value, _DTYPE.value, _TOKENIZER.value

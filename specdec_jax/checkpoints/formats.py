@@ -104,8 +104,8 @@ def convert(
       The folder that holds the checkpoint now.
 
     Raises:
-      CheckpointError: the source cannot be read, or the format has no place for what
-        its configuration says.
+      CheckpointError: the source cannot be read, the destination cannot be written, or
+        the format has no place for what the source's configuration says.
     """
     checkpoint = open_checkpoint(source)
     family = checkpoint.config.family
@@ -113,11 +113,13 @@ def convert(
         raise CheckpointError(f"{source} is of a {family}, which {format} cannot hold")
     pieces = find_tokenizer(checkpoint, source, tokenizer)
     config = dataclasses.replace(checkpoint.config, vocab_size=pieces.vocab_size)
-    destination = Path(destination)
-    written = WRITERS[format](
-        destination, config, checkpoint.load(dtype), dtype, pieces.special_ids
-    )
-    (destination / TOKENIZER_FILE).write_bytes(read_file(pieces.path))
+    destination, params = Path(destination), checkpoint.load(dtype)
+    ids = pieces.special_ids
+    try:
+        written = WRITERS[format](destination, config, params, dtype, ids)
+        (destination / TOKENIZER_FILE).write_bytes(read_file(pieces.path))
+    except OSError as error:
+        raise CheckpointError(f"cannot write to {destination}: {error}") from error
     return written or destination
 
 

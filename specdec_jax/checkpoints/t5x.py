@@ -88,6 +88,7 @@ def save(
     """
     final = Path(folder) / f"checkpoint_{step}"
     unfinished = final.with_name(final.name + ".unfinished")
+    unfinished.mkdir(parents=True, exist_ok=True)  # TensorStore has no error of its own
     target = {}
     for path, value in traverse_util.flatten_dict(params).items():
         array = np.asarray(value, jnp.dtype(dtype))

@@ -64,6 +64,18 @@ def test_a_distance_that_hugging_face_tells_is_kept(tmp_path):
     assert found.relative_attention_max_distance == 64
 
 
+@pytest.mark.parametrize("format", formats.WRITERS)
+def test_a_destination_that_is_a_file_is_named_and_left_alone(tmp_path, format):
+    config = tiny_config(16, 1)
+    native.save(tmp_path / "a", config, random_params(config, 0))
+    train_tokenizer(SENTENCES * 4, tmp_path / TOKENIZER_FILE, VOCAB_SIZE)
+    file = tmp_path / "b"
+    file.write_text("mine")
+    with pytest.raises(CheckpointError, match="cannot write to .*b: "):
+        formats.convert(tmp_path / "a", file, format)
+    assert file.read_text() == "mine"
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("packed", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
