@@ -27,6 +27,7 @@ from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.mesh import make_mesh
 from specdec_jax.partitioning.sharding import layout_of
+from tests.checkpoints import scalable
 
 CONFIG = T5Config(256, 256, 64, 8, 16, 192, 3, 2, shared_relative_bias=False)
 BYTES_READ = "/tensorstore/kvstore/file/bytes_read"
@@ -49,7 +50,8 @@ def write(folder: Path, cuts: tuple[int, int], stacked: bool) -> dict:
         for name, shape in parameter_shapes(CONFIG).items()
     }
     target = {}
-    for name, array in (_stacked(params) if stacked else params).items():
+    stored = scalable.stacked(params, CONFIG) if stacked else params
+    for name, array in stored.items():
         if array.ndim < 2:
             target[name] = array  # as T5X has small ones: in the index
             continue
@@ -76,23 +78,6 @@ def write(folder: Path, cuts: tuple[int, int], stacked: bool) -> dict:
     }
     (folder / "checkpoint").write_bytes(serialization.msgpack_serialize(tree))
     return traverse_util.unflatten_dict(params, sep="/")
-
-
-def _stacked(params: dict) -> dict:
-    result = {n: a for n, a in params.items() if "/layers_" not in n}
-    for stack in ("encoder", "decoder"):
-        start = f"{stack}/layers_0/"
-        for name in [n for n in params if n.startswith(start)]:
-            rest = name.removeprefix(start)
-            number = getattr(CONFIG, f"num_{stack}_layers")
-            layers = [params[f"{stack}/layers_{i}/{rest}"] for i in range(number)]
-            if "attention/" in rest and rest.endswith("kernel"):
-                heads = (CONFIG.num_heads, CONFIG.head_dim)
-                out = rest.endswith("out/kernel")
-                shape = (*heads, -1) if out else (-1, *heads)
-                layers = [layer.reshape(shape) for layer in layers]
-            result[f"{stack}/{stack}/{rest}"] = np.stack(layers, axis=1)
-    return result
 
 
 def load(folder: Path, params: dict, mesh=None, packed: int = 0) -> dict:

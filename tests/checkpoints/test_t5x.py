@@ -21,6 +21,7 @@ from specdec_jax.models.inputs import EncoderInputs
 from specdec_jax.models.parameters import parameter_shapes
 from specdec_jax.models.t5 import T5
 from tests import toy_models as toys
+from tests.checkpoints.scalable import stacked
 from tests.tiny_pairs import tiny_config
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -82,24 +83,6 @@ def write(folder, leaves, version=3, driver="file", inline=lambda name: False):
     )
     (folder / "checkpoint").write_bytes(index)
     return folder
-
-
-def stacked(leaves, config):
-    """As `scalable_t5` stores it: layers on axis 1, heads on an axis of their own."""
-    result = {n: a for n, a in leaves.items() if "/layers_" not in n}
-    for stack in ("encoder", "decoder"):
-        start = f"{stack}/layers_0/"
-        for name in [n for n in leaves if n.startswith(start)]:
-            rest = name.removeprefix(start)
-            count = getattr(config, f"num_{stack}_layers")
-            layers = [leaves[f"{stack}/layers_{i}/{rest}"] for i in range(count)]
-            if "attention/" in rest and rest.endswith("kernel"):
-                heads = (config.num_heads, config.head_dim)
-                out = rest.endswith("out/kernel")
-                shape = (*heads, config.emb_dim) if out else (config.emb_dim, *heads)
-                layers = [layer.reshape(shape) for layer in layers]
-            result[f"{stack}/{stack}/{rest}"] = np.stack(layers, axis=1)
-    return result
 
 
 def assert_loads(folder, leaves, config=CONFIG, **options):
