@@ -175,17 +175,16 @@ class Program:
           unknown_trips: of loops whose number of trips is not in the program.
         """
         for i in itertools.chain(*(self.computations[name] for name in computations)):
-            times, called = 1, ()
             if i.opcode == "while":
                 known = self.trips(i)
                 times, called = unknown_trips if known is None else known, i.called
             elif i.opcode in ("conditional", "call"):
-                called = i.called[:1]
+                times, called = 1, i.called[:1]
             else:
                 yield i, 1
-            for inner, often in self.runs(called, unknown_trips) if called else ():
-                if times:
-                    yield inner, times * often
+                continue
+            for inner, often in self.runs(called, unknown_trips) if times else ():
+                yield inner, times * often
 
     def instructions(self, computations: Iterable[str] | None = None):
         """The instructions of some computations, or of all that are ever run."""
@@ -299,9 +298,6 @@ class Program:
                     if fused or i.opcode in ("while", "conditional", "call")
                 ]
         return seen
-
-    def _reached(self, roots: Iterable[str]) -> list[Instruction]:
-        return self.instructions(self._names(roots))
 
 
 def count(instructions: Iterable[Instruction]) -> dict[str, int]:

@@ -57,6 +57,20 @@ def test_every_place_that_fits_is_written_and_no_other(block, how):
         )
 
 
+@pytest.mark.parametrize("how", CacheWrite)
+@pytest.mark.parametrize("block", [1, 2])
+def test_a_row_alone_is_written_like_any_other(block, how):
+    old, new = (
+        jax.tree.map(lambda x: x[:1], numbered(first, slots))
+        for first, slots in ((1, SLOTS), (1000, block))
+    )
+    for start in range(SLOTS - block + 1):
+        got = kv.overwrite(old, new, jnp.array([start], jnp.int32), how)
+        np.testing.assert_array_equal(
+            got.keys, overwritten_by_loop(old.keys, new.keys, [start])
+        )
+
+
 def test_what_was_there_is_replaced_not_added_to():
     lengths = jnp.array([0, 3, 5], jnp.int32)
     once = kv.overwrite(numbered(1, SLOTS), numbered(500, 2), lengths)

@@ -80,7 +80,7 @@ def test_collectives_are_told_by_where_they_run(program):
     assert [i.num_bytes for i in outside] == [4 * 2 * 64]  # the result alone
 
 
-def test_a_copy_counts_if_it_is_of_a_weight_and_stays_in_main_memory(program):
+def test_a_copy_counts_if_it_is_of_a_weight_and_not_fetched_as_it_lies(program):
     assert [i.name for i in program.copies(2 * 64 * 64)] == ["anew"]
     assert program.copies(2 * 64 * 64 + 1) == []
 
