@@ -180,13 +180,15 @@ def load_pair(
         open_drafter = _open_drafter(drafter, *given)
         _check_match(open_target, open_drafter)
     devices = choose_mesh(mesh, lambda: open_target.config)
-    if devices is not None and open_drafter is not None:
-        shard_drafter = is_drafter_sharded(shard_drafter, open_drafter.config, devices)
-        layout_of(open_drafter.config, devices, shard_drafter)  # refuses, if it must
+    sharded = False
+    if open_drafter is not None:
+        sharded = is_drafter_sharded(shard_drafter, open_drafter.config, devices)
+        if devices is not None:
+            layout_of(open_drafter.config, devices, sharded)  # refuses, if it must
     loaded = open_target.read(devices)
     model, partition = loaded.language_model, devices and Partition(devices)
     if open_drafter is not None:
-        drafts = open_drafter.read(devices, bool(shard_drafter))
+        drafts = open_drafter.read(devices, sharded)
         padded = [one.language_model.padded_vocab_size for one in (loaded, drafts)]
         model = widened(model, max(padded))
         made = NeuralDrafter(widened(drafts.language_model, max(padded)))

@@ -19,7 +19,7 @@ from specdec_jax.cli.gin_use import check_use
 from specdec_jax.data import tasks
 from specdec_jax.data.lm1b import lm1b
 from specdec_jax.decoding.settings import DecodeSettings
-from specdec_jax.errors import DataError, SettingsError
+from specdec_jax.errors import DataError, SettingsError, one_line
 from specdec_jax.experiments.aot.run import AOTRun
 from specdec_jax.experiments.measure.alpha import AlphaConfig
 from specdec_jax.experiments.measure.benchmark import BenchmarkConfig
@@ -154,7 +154,7 @@ def parse(default_file: str | None = None) -> None:
             f"gin: {', '.join(files)} includes itself, or is nested too deep"
         ) from error
     except UNREADABLE as error:
-        raise SettingsError(f"gin: {' '.join(str(error).split())}") from error
+        raise SettingsError(f"gin: {one_line(error)}") from error
     finally:
         logging.set_verbosity(logging.WARNING)
 

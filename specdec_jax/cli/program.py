@@ -9,7 +9,7 @@ import gin
 import jax
 from absl import app, flags, logging
 
-from specdec_jax.errors import SettingsError, SpecdecError
+from specdec_jax.errors import SettingsError, SpecdecError, one_line
 
 _CACHE = flags.DEFINE_string(
     "compilation_cache",
@@ -102,7 +102,7 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
             "given as --gin.NAME=VALUE)"
         ) from error
     except flags.Error as error:
-        raise SettingsError(" ".join(str(error).split())) from error
+        raise SettingsError(one_line(error)) from error
     if _CACHE.value:
         folder = os.path.expanduser(_CACHE.value)
         jax.config.update("jax_compilation_cache_dir", folder)

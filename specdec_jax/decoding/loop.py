@@ -145,7 +145,7 @@ def emit(
       The output buffer, how many tokens each row emitted (0 if it was finished), and
       which rows are still active.
     """
-    room = state.tokens.shape[1] - block.shape[1]  # M: a write past it would clamp
+    room = state.tokens.shape[1] - block.shape[1]  # M: past W nothing is written
     max_new_tokens = jnp.minimum(max_new_tokens, room)
     place = jnp.arange(block.shape[1], dtype=jnp.int32)[None]
     is_eos = (block == eos_id) & (place < count[:, None])
@@ -187,7 +187,7 @@ def advance(
     """
     block, info = jax.tree.map(by_rows, (block, info))
     tokens, count, active = emit(state, block, info.num_emitted, max_new_tokens, eos_id)
-    info = jax.tree.map(by_rows, info.replace(num_emitted=count))
+    info = info.replace(num_emitted=by_rows(count))
     grown = jnp.where(state.active, info.num_accepted + 1, 0)
     state = state.replace(
         step=state.step + 1,

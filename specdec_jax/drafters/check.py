@@ -14,7 +14,7 @@ from specdec_jax.decoding.contracts import (
     Prompt,
     Proposal,
 )
-from specdec_jax.errors import PairError
+from specdec_jax.errors import PairError, one_line
 from specdec_jax.sampling import TokenRule, Warp, position_keys, row_keys
 from specdec_jax.sampling.keys import seed_key
 from specdec_jax.typing import Any, Array, Params, PyTree
@@ -80,7 +80,7 @@ def check_drafter(
     except PairError:
         raise
     except Exception as error:  # the drafter is somebody's own code
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         without = "" if jax.tree.leaves(params) else " (it was given no drafter_params)"
         raise PairError(
             f"the drafter {name} fails{without}: {type(error).__name__}: {reason}"

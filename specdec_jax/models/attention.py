@@ -90,9 +90,8 @@ class RelativeBias(nn.Module):
         first[first > self.max_distance] = np.iinfo(np.int32).max
         first = first.astype(np.int32)[None, None, None]
         distance = jnp.maximum(distance, 0)[..., None]
-        is_in = (first[..., :-1] <= distance) & (
-            distance < first[..., 1:]
-        )  # B T S buckets
+        # [B, T, S, K]: whether a distance is in a bucket.
+        is_in = (first[..., :-1] <= distance) & (distance < first[..., 1:])
         # Exact: a sum of one value and zeros.
         return jnp.einsum(
             "nk,btsk->bnts",
@@ -125,14 +124,20 @@ def decoder_bias(
 
     A slot holds the token of its own position, so slots after a query's position, the
     leftovers of a rejected block among them, are masked here and nowhere else.
+
+    Args:
+      bias: of the stack.
+      positions: of the queries.
+      slots: S.
+      one_hot: see `Lowering.one_hot_bias`.
     """
     distance = positions[:, :, None] - jnp.arange(slots, dtype=jnp.int32)[None, None]
     if one_hot:
         seen = bias.by_one_hot(distance)
     else:
         by_distance = bias.by_distance(np.arange(slots))  # N S
-        seen = jnp.take(by_distance, jnp.clip(distance, 0, slots - 1), axis=1)
-        seen = jnp.moveaxis(seen, 0, 1)  # N B T S before
+        heads_first = jnp.take(by_distance, jnp.clip(distance, 0, slots - 1), axis=1)
+        seen = jnp.moveaxis(heads_first, 0, 1)
     return jnp.where(distance[:, None] >= 0, seen, MASKED)
 
 

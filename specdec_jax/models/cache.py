@@ -101,7 +101,9 @@ def _widen(
 
     XLA on CPU takes the write of a single slot for free to repeat, and at batch 1 it
     makes it twice, for attention and for the loop, in copies of the whole cache. That
-    cost a step of one token a tenth of its time; wider blocks are written once.
+    cost a step of one token a tenth of its time; wider blocks are written once. On TPU
+    a single slot is written where the cache lies slot by slot, and attention reads it
+    head by head: each decode would begin by laying the caches out anew.
     """
     first = jnp.minimum(start, buffer.shape[1] - 2)
     both = jax.lax.dynamic_slice_in_dim(buffer, first, 2, axis=1)

@@ -16,7 +16,7 @@ class CacheWrite(enum.Enum):
 
     SLICE = "slice"  # `dynamic_update_slice`, one a row
     WIDE_SLICE = "wide slice"  # the same, never of a single slot
-    SELECT = "select"  # one pass over all slots, where there are several rows
+    SELECT = "select"  # one pass over all slots; of a row alone, a wide slice
 
 
 def precision_of(dtype: jnp.dtype) -> jax.lax.Precision | None:

@@ -14,12 +14,12 @@ from flax import traverse_util
 from specdec_jax.models.cache import KeyValues
 from specdec_jax.partitioning.description import Decode, Side, state_of
 from specdec_jax.partitioning.mesh import (
-    DATA,
     MODEL,
     SECONDS_PER_SUM,
     axis_size,
     step_messages,
 )
+from specdec_jax.partitioning.sharding import Layout
 from specdec_jax.partitioning.topology import Chip
 
 
@@ -177,11 +177,22 @@ def _rows_of_product(decode: Decode, side: Side, weight: str) -> int:
     """
     if side.layout is None:
         return rows_of_a_chip(decode)
-    batch = decode.rows.prompt.lengths.shape[0]
-    names, shape = ("batch",), (batch,)
     if "attention" in weight:
-        names, shape = ("batch", "heads"), (batch, side.config.num_heads)
-    return side.layout.sharding(names, shape).shard_shape(shape)[0]
+        return _rows_as(decode, side.layout, "batch", heads=side.config.num_heads)
+    return _rows_as(decode, side.layout, "batch")
+
+
+def _rows_as(decode: Decode, layout: Layout, name: str, **others: int) -> int:
+    """Rows of a chip of an array whose first axis has this name.
+
+    Args:
+      decode: whose rows.
+      layout: says where they go.
+      name: "batch" or "rows".
+      **others: names and sizes of its other axes.
+    """
+    shape = (decode.rows.prompt.lengths.shape[0], *others.values())
+    return layout.sharding((name, *others), shape).shard_shape(shape)[0]
 
 
 def _sent(decode: Decode, side: Side, tokens: int) -> tuple[int, int]:
@@ -194,8 +205,7 @@ def _sent(decode: Decode, side: Side, tokens: int) -> tuple[int, int]:
         return 0, 0
     mesh, config = side.layout.mesh, side.config
     parts, rows = axis_size(mesh, MODEL), rows_of_a_chip(decode)
-    batch = decode.rows.prompt.lengths.shape[0]
-    are_spread = batch % (parts * axis_size(mesh, DATA)) == 0
+    are_spread = _rows_as(decode, side.layout, "rows") < rows
     are_heads = config.num_heads % parts == 0
     is_vocab = config.padded_vocab_size % parts == 0
     messages = step_messages(config, parts)

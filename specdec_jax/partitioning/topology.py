@@ -9,7 +9,7 @@ import os
 import jax
 from jax.experimental import topologies
 
-from specdec_jax.errors import SettingsError
+from specdec_jax.errors import SettingsError, one_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def describe(kind: str, chips: int) -> list[jax.Device]:
             platform="tpu", topology_name=name, **options
         )
     except Exception as error:  # whatever a missing or another libtpu raises
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise SettingsError(
             f"cannot describe a TPU {name}: {reason} (pip install -e '.[aot]')"
         ) from error

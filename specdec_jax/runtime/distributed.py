@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from specdec_jax.errors import DataError, SettingsError, SpecdecError
+from specdec_jax.errors import DataError, SettingsError, SpecdecError, one_line
 from specdec_jax.typing import Any
 
 SMALLEST_MESSAGE = 1 << 10  # bytes; lengths are powers of two, so few are compiled
@@ -125,7 +125,7 @@ def _join(coordinator, num_processes, process_id, multihost, timeout) -> Process
     try:
         jax.distributed.initialize(*given, initialization_timeout=timeout)
     except (RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         if multihost:
             reason = f"this is no host of a TPU slice ({reason})"
         raise SettingsError(f"cannot join the other processes: {reason}") from error

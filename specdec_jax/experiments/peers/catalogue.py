@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from importlib import metadata
 
+from specdec_jax.errors import one_line
 from specdec_jax.experiments.peers.protocol import Peer, PeerAbsent, Task
 from specdec_jax.typing import Any
 
@@ -69,7 +70,7 @@ def import_peer(entry: Entry) -> Callable[..., Peer]:
     except ImportError as error:
         if (error.name or "").startswith(f"{HERE}."):
             raise  # a fault of ours, not a library that is missing
-        raise PeerAbsent(" ".join(str(error).split()), entry.install) from error
+        raise PeerAbsent(one_line(error), entry.install) from error
 
 
 def open_peer(entry: Entry, task: Task) -> Peer:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax.errors import SettingsError
+from specdec_jax.errors import SettingsError, one_line
 from specdec_jax.sampling.keys import position_keys, row_keys, seed_key
 from specdec_jax.sampling.rules.base import Block, Rule, Verdict
 from specdec_jax.sampling.rules.token import TokenRule
@@ -47,7 +47,7 @@ def check_rule(rule: Rule, vocab_size: int, padded_vocab_size: int) -> None:
     except SettingsError:
         raise
     except Exception as error:  # the rule is somebody's own code
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise SettingsError(
             f"the rule {name} fails: {type(error).__name__}: {reason}"
         ) from error
