@@ -28,6 +28,9 @@ _CHIPS = flags.DEFINE_integer("chips", 1, "1, or the size of a slice: 4 to 64.",
 _PROGRAMS = flags.DEFINE_list(
     "programs", list(aot_compile.PROGRAMS), "which ones to compile."
 )
+_TABLE_2 = flags.DEFINE_bool(
+    "table_2", False, "compile the paper's twelve runs too: seven pairs, minutes each."
+)
 _OUT = flags.DEFINE_string("out", None, "a new folder for records, report and figure.")
 
 
@@ -56,7 +59,7 @@ def main(_):
     run = gin_bindings.configured(AOTRun)()
     path = _new_path(Path(_OUT.value)) if _OUT.value else None
     file, records = None, []
-    for record in run(_TOPOLOGY.value, _CHIPS.value, _PROGRAMS.value):
+    for record in run(_TOPOLOGY.value, _CHIPS.value, _PROGRAMS.value, _TABLE_2.value):
         records.append(record)
         if path:
             file = file or RecordFile(path)  # a run that fails before leaves no file

@@ -22,6 +22,8 @@ from specdec_jax.partitioning.mesh import (
 from specdec_jax.partitioning.sharding import Layout
 from specdec_jax.partitioning.topology import Chip
 
+STEPS = ("target step", "verify step", "draft step")
+
 
 @dataclasses.dataclass(frozen=True)
 class StepCost:
@@ -60,7 +62,7 @@ class StepCost:
 
 
 def step_cost(decode: Decode, name: str) -> StepCost:
-    """Of "target step", "draft step" or "verify step"."""
+    """Of a step, of `STEPS`."""
     side = decode.sides.drafter if name == "draft step" else decode.sides.target
     tokens = 1 + (decode.gamma if name == "verify step" else 0)
     weights = {
@@ -89,6 +91,12 @@ def step_cost(decode: Decode, name: str) -> StepCost:
         sent_bytes=sent,
         messages=messages,
     )
+
+
+def model_costs(decode: Decode, chip: Chip) -> tuple[float, float]:
+    """c and v (see `theory`), of the least times."""
+    target, verify, draft = (step_cost(decode, name).seconds(chip) for name in STEPS)
+    return draft / target, verify / target
 
 
 def is_read_in_a_step(name: str, tied: bool) -> bool:

@@ -57,6 +57,23 @@ def roofline(**changes):
     return kinds.Roofline(**values | changes)
 
 
+def compiled_row(**changes):
+    values = {
+        "topology": "v4",
+        "chips": 1,
+        "run": "ende_small_t0",
+        "gamma": 7,
+        "alpha": 0.75,
+        "c": 0.025,
+        "v": 1.0,
+        "output": 64,
+        "baseline_milliseconds": 750.0,
+        "milliseconds": 250.0,
+        "estimated_speedup": 3.0,
+    }
+    return kinds.CompiledRow(**values | changes)
+
+
 def scores(**changes):
     values = {
         "pair": "a_pair",

@@ -7,6 +7,7 @@ from specdec_jax.experiments import paper, tables
 from specdec_jax.experiments.kinds import (
     BatchCost,
     CompiledProgram,
+    CompiledRow,
     CompiledStep,
     Roofline,
     StepFloor,
@@ -23,7 +24,7 @@ TOKENS = 24  # of the output in the walltime trace
 def markdown(records: Iterable[Record]) -> str:
     """The report; every column says whether it is the compiler's or a model's."""
     records = list(records)
-    programs, compiled, steps, walltimes, batches, table_2 = (
+    programs, compiled, steps, walltimes, batches, table_2, compiled_rows = (
         [record for record in records if isinstance(record, kind)]
         for kind in (
             CompiledProgram,
@@ -32,6 +33,7 @@ def markdown(records: Iterable[Record]) -> str:
             Walltime,
             BatchCost,
             Roofline,
+            CompiledRow,
         )
     )
     found = [_programs(programs)] if programs else []
@@ -39,7 +41,7 @@ def markdown(records: Iterable[Record]) -> str:
     found += [_compiled_steps(compiled, steps)] if compiled else []
     found += [_steps(steps)] if steps else []
     found += [batch_table(batches)] if batches else []
-    found += [_table_2(table_2)] if table_2 else []
+    found += [_table_2(table_2, compiled_rows)] if table_2 else []
     parts = [f"# {_title((steps or programs)[0])}"]
     parts += [tables.markdown(table, Path()).rstrip() for table in found]
     for record in walltimes:
@@ -261,7 +263,8 @@ def _slow_batches(records: Sequence[BatchCost]) -> list[str]:
     return notes
 
 
-def _table_2(lines: Sequence[Roofline]) -> Table:
+def _table_2(lines: Sequence[Roofline], compiled: Sequence[CompiledRow]) -> Table:
+    estimates = {row.run: row for row in compiled}
     printed = {row.run: row for row in paper.ROWS}
     rows = [
         (
@@ -271,11 +274,14 @@ def _table_2(lines: Sequence[Roofline]) -> Table:
             printed[record.run].c,
             record.c,
             record.v,
+            *((estimate.c, estimate.v) if estimate else (None, None)),
             printed[record.run].expected,
             record.predicted_speedup,
+            estimate and estimate.estimated_speedup,
             printed[record.run].measured,
         )
         for record in lines
+        for estimate in [estimates.get(record.run)]
     ]
     columns = (
         Column("run"),
@@ -284,11 +290,18 @@ def _table_2(lines: Sequence[Roofline]) -> Table:
         Column("c", Kind.PAPER),
         Column("c", Kind.ROOFLINE, ".3f"),
         Column("v", Kind.ROOFLINE, ".3f"),
+        *(Column(name, Kind.COMPILER, ".3f") for name in ("c", "v")),
         Column("predicted speedup", Kind.PAPER, ".1f"),
         Column("speedup", Kind.ROOFLINE),
+        Column("speedup", Kind.COMPILER),
         Column("speedup", Kind.PAPER, ".1f"),
     )
     notes = [
+        f"The compiler's speedup is of an output of {row.output} tokens, encoding "
+        "included."
+        for row in compiled[:1]
+    ]
+    notes += [
         f"{record.run}, more than 15% apart: {record.why}"
         for record in lines
         if record.why

@@ -14,10 +14,12 @@ from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import compile as aot_compile
-from specdec_jax.experiments.aot.batches import batch_costs, placed
+from specdec_jax.experiments.aot import table_2
+from specdec_jax.experiments.aot.batches import batch_costs
 from specdec_jax.experiments.kinds import (
     BatchCost,
     CompiledProgram,
+    CompiledRow,
     CompiledStep,
     Roofline,
     StepFloor,
@@ -34,11 +36,7 @@ from specdec_jax.partitioning.estimate import (
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.runtime.records import Record, environment
 from specdec_jax.runtime.validation import check_kinds
-from specdec_jax.sampling import theory
 from specdec_jax.typing import Any, self_checked
-
-STEPS = ("target step", "verify step", "draft step")
-FAR = 0.15  # a prediction that is off by more gets a sentence
 
 
 @self_checked
@@ -87,13 +85,18 @@ class AOTRun:
         )
 
     def __call__(
-        self, kind: str, chips: int, programs: Sequence[str] = aot_compile.PROGRAMS
+        self,
+        kind: str,
+        chips: int,
+        programs: Sequence[str] = aot_compile.PROGRAMS,
+        with_table_2: bool = False,
     ) -> Iterator[Record]:
         """Yields records: programs, their steps, floors, batches, and rows of Table 2.
 
         Args:
           kind, chips: as in `topology.describe`.
           programs: to compile, of `aot_compile.PROGRAMS`.
+          with_table_2: compile the pairs of the paper's Table 2 too.
         """
         decode = self.decode(topology.describe(kind, chips))
         chip = topology.CHIPS[kind]
@@ -104,7 +107,7 @@ class AOTRun:
             "gamma": decode.gamma,
             "batch": decode.rows.prompt.lengths.shape[0],
         }
-        costs = {name: roofline.step_cost(decode, name) for name in STEPS}
+        costs = {name: roofline.step_cost(decode, name) for name in roofline.STEPS}
         for compiled in aot_compile.compile_programs(decode, programs):
             program = Program.parse(compiled.program.as_text())
             facts = program_facts(compiled, program)
@@ -133,14 +136,17 @@ class AOTRun:
             yield BatchCost(**fields, **on_topology, **made_with)
         for row in paper.ROWS:
             yield Roofline(
-                **self.table_2_row(row, decode, chip), **on_topology, **made_with
+                **table_2.roofline_row(row, decode, chip), **on_topology, **made_with
             )
+        if with_table_2:
+            for fields in table_2.compiled_rows(decode, chip):
+                yield CompiledRow(**fields, **on_topology, **made_with)
 
     def walltime(self, decode: Decode, chip: topology.Chip) -> dict[str, Any]:
         """c and v of the run's gamma and of 3, with alpha of the paper's row."""
         steps = []
         for gamma in sorted({decode.gamma, 3}, reverse=True):
-            c, v = model_costs(dataclasses.replace(decode, gamma=gamma), chip)
+            c, v = roofline.model_costs(dataclasses.replace(decode, gamma=gamma), chip)
             steps.append({"gamma": gamma, "c": c, "v": v})
         return {"steps": steps, "alpha": self.papers_alpha}
 
@@ -156,39 +162,6 @@ class AOTRun:
             )
 
         return max(paper.ROWS, key=likeness).alpha
-
-    def table_2_row(
-        self, row: paper.Row, decode: Decode, chip: topology.Chip
-    ) -> dict[str, Any]:
-        """A row of the paper's Table 2, with c and v of the roofline."""
-        decode = dataclasses.replace(
-            decode,
-            target=paper.t5_1_1("xxl"),
-            drafter=paper.t5_1_1(row.size),
-            gamma=row.gamma,
-        )
-        c, v = model_costs(decode, chip)
-        predicted = theory.speedup(row.alpha, row.gamma, c, v)
-        sharded = None
-        if not decode.is_drafter_sharded and len(both := placed(decode)) > 1:
-            sharded = model_costs(both[-1], chip)[0]
-        return {
-            "run": row.run,
-            "gamma": row.gamma,
-            "alpha": row.alpha,
-            "c": c,
-            "v": v,
-            "predicted_speedup": predicted,
-            "why": why(row, c, v, predicted, sharded),
-        }
-
-
-def model_costs(decode: Decode, chip: topology.Chip) -> tuple[float, float]:
-    """c and v, of the least times."""
-    target, verify, draft = (
-        roofline.step_cost(decode, name).seconds(chip) for name in STEPS
-    )
-    return draft / target, verify / target
 
 
 def program_facts(compiled: aot_compile.Compiled, program: Program) -> dict[str, Any]:
@@ -224,76 +197,3 @@ def step_floor(
         "milliseconds": 1e3 * seconds,
         "over_target_step": seconds / target.seconds(chip),
     }
-
-
-def why(
-    row: paper.Row, c: float, v: float, predicted: float, sharded: float | None = None
-) -> str:
-    """A sentence on a prediction that is far from what the paper measured, or none.
-
-    Args:
-      row: the paper's, of one chip at batch 1.
-      c, v, predicted: of this run.
-      sharded: c with the drafter sharded, where it is replicated and could be.
-    """
-    if abs(predicted / row.measured - 1) <= FAR:
-        return ""
-    if predicted < row.measured:
-        return _why_below(row, c, v, predicted, sharded)
-    return _why_above(row, c, predicted)
-
-
-def _why_below(row, c, v, predicted, sharded):
-    if sharded is not None:
-        with_it = theory.speedup(row.alpha, row.gamma, sharded, v)
-        if with_it > (1 + FAR) * predicted:
-            return (
-                f"The drafter is replicated, and a step of it takes c = {c:.3f} of a "
-                f"target call, which is sharded. With the drafter sharded too c is "
-                f"{sharded:.3f} and the speedup {with_it:.2f}."
-            )
-    as_theirs = theory.speedup(row.alpha, row.gamma, min(c, row.c))
-    if as_theirs > (1 + FAR) * predicted:
-        with_their_c = theory.speedup(row.alpha, row.gamma, min(c, row.c), v)
-        causes = []
-        if with_their_c > (1 + FAR / 3) * predicted:
-            causes.append(f"c is {c:.3f}, and the paper measured {row.c:g}")
-        if as_theirs > (1 + FAR / 3) * with_their_c:
-            causes.append(f"v is {v:.2f}, and the paper assumes 1")
-        return (
-            f"On these chips and at this batch {'; '.join(causes)}. With the paper's, "
-            f"Theorem 3.8 gives {as_theirs:.2f}."
-        )
-    tokens = theory.expected_tokens(row.alpha, row.gamma)
-    assumed = (
-        "the acceptance rate is not the same at all positions, as Theorem 3.8 assumes, "
-        "or a step of the paper's baseline took longer than a target call of its loop."
-    )
-    if row.measured < (1 - FAR) * tokens:
-        return (
-            f"With the paper's c and v = 1, Theorem 3.8 gives {as_theirs:.2f}, below "
-            f"its measurement too: {assumed}"
-        )
-    place = "above" if row.measured > tokens else "near"
-    return (
-        f"The paper's measurement is {place} the {tokens:.2f} tokens per target call "
-        f"that alpha gives if drafting costs nothing: {assumed}"
-    )
-
-
-def _why_above(row, c, predicted):
-    with_its_c = theory.speedup(row.alpha, row.gamma, row.c)
-    rest = "the rest is the time of its loop outside of model calls."
-    if with_its_c > (1 - FAR / 3) * predicted:
-        return (
-            f"With the paper's c = {row.c:g}, Theorem 3.8 gives {with_its_c:.2f}, "
-            f"above its measurement too: {rest}"
-        )
-    cause = (
-        f"The paper measured c = {row.c:g} and the lower bound is {c:.3f}: small "
-        "matrix products do not reach the peak bandwidth. With its c, Theorem 3.8 "
-        f"gives {with_its_c:.2f}"
-    )
-    if with_its_c / row.measured - 1 <= FAR:
-        return f"{cause}."
-    return f"{cause}, still above its measurement: {rest}"

@@ -3,6 +3,7 @@
 from specdec_jax.experiments.kinds.aot import (
     BatchCost,
     CompiledProgram,
+    CompiledRow,
     CompiledStep,
     Roofline,
     StepFloor,
@@ -34,6 +35,7 @@ KINDS = {
         AbsentPeer,
         CompiledProgram,
         CompiledStep,
+        CompiledRow,
         StepFloor,
         Walltime,
         BatchCost,
@@ -53,6 +55,7 @@ __all__ = [
     "BatchCost",
     "Benchmark",
     "CompiledProgram",
+    "CompiledRow",
     "CompiledStep",
     "DecodedRow",
     "DecodedText",

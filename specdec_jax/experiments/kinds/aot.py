@@ -185,3 +185,28 @@ class Roofline(_OnTopology):
     v: Positive
     predicted_speedup: Positive
     why: Text = ""
+
+
+@stored
+class CompiledRow(_OnTopology):
+    """A row of the paper's Table 2, by what the compiler expects of its programs.
+
+    Attributes:
+      run, gamma, alpha: as in `Roofline`.
+      c, v: of the steps of `CompiledStep`, none shorter than its `StepFloor`.
+      output: tokens of an output.
+      baseline_milliseconds, milliseconds: to encode an input and decode it.
+      estimated_speedup: the first over the second.
+    """
+
+    kind = "aot_table_2"
+
+    run: Text
+    gamma: Count
+    alpha: Rate
+    c: NonNegative
+    v: Positive
+    output: Count
+    baseline_milliseconds: Positive
+    milliseconds: Positive
+    estimated_speedup: Positive

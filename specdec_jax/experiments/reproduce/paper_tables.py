@@ -5,12 +5,13 @@ no record there is a dash, and below the table the command that would make one.
 """
 
 from specdec_jax.experiments import commands, paper
-from specdec_jax.experiments.kinds import Benchmark, Roofline
+from specdec_jax.experiments.kinds import Benchmark, CompiledRow, Roofline
 from specdec_jax.experiments.record_set import MODEL, RecordSet, distinct
 from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from specdec_jax.sampling import theory
 
 MAX_GAMMA = 64  # of a search for the best
+PAPERS_TPU = {"topology": "v4", "chips": 1}
 ROW_KEYS = (
     Column("task"),
     Column("M_q"),
@@ -52,6 +53,7 @@ def table_2(records: RecordSet) -> list[Table]:
     for row in paper.ROWS:
         roofline, ours = of_row(records, row)
         measured += [ours] if ours else []
+        compiled = next(iter(records.of(CompiledRow, run=row.run, **PAPERS_TPU)), None)
         rows.append(
             (
                 row.task,
@@ -63,6 +65,7 @@ def table_2(records: RecordSet) -> list[Table]:
                 row.measured,
                 theory.speedup(row.alpha, row.gamma, row.c),
                 roofline and roofline.predicted_speedup,
+                compiled and compiled.estimated_speedup,
                 ours and ours.speedup,
             )
         )
@@ -73,6 +76,7 @@ def table_2(records: RecordSet) -> list[Table]:
         Column("speedup", Kind.PAPER, ".1f"),
         Column("speedup", Kind.COMPUTED),
         Column("speedup", Kind.ROOFLINE),
+        Column("speedup", Kind.COMPILER),
         Column("speedup", Kind.MEASURED),
     )
     title = "Table 2: T5-XXL (11B), batch 1; the paper: one TPU v4, against T5X"
@@ -141,7 +145,7 @@ def of_row(
 
     A benchmark is a row's if its file is named for the row's run file.
     """
-    rooflines = records.of(Roofline, run=row.run, topology="v4", chips=1)
+    rooflines = records.of(Roofline, run=row.run, **PAPERS_TPU)
     benchmarks = [
         one
         for one in records.of(
@@ -166,7 +170,7 @@ def _row_sources(records: RecordSet, measured: list[Benchmark]) -> list[Source]:
     rooflines = [
         found
         for row in paper.ROWS
-        for found in records.of(Roofline, run=row.run, topology="v4", chips=1)
+        for found in records.of(Roofline, run=row.run, **PAPERS_TPU)
     ]
     sources = _roofline_sources("Roofline, one TPU v4", rooflines)
     sources += Source.from_records(measured, commands.PAPER_ROW) if measured else []

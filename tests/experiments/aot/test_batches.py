@@ -7,9 +7,9 @@ import pytest
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot import batches, report
-from specdec_jax.experiments.aot.run import AOTRun, model_costs, why
+from specdec_jax.experiments.aot.run import AOTRun
 from specdec_jax.experiments.kinds import KINDS, BatchCost
-from specdec_jax.partitioning import topology
+from specdec_jax.partitioning import roofline, topology
 from specdec_jax.partitioning.topology import CHIPS
 
 LARGE = AOTRun(
@@ -17,7 +17,6 @@ LARGE = AOTRun(
     drafter=paper.t5_1_1("large"),
     settings=DecodeSettings(gamma=7, max_new_tokens=256, temperature=0.0),
 )
-ROWS = {row.run: row for row in paper.ROWS}
 
 
 def test_the_best_gamma_is_not_the_runs():
@@ -45,7 +44,7 @@ def test_a_large_drafter_must_be_sharded_on_eight_chips():
     assert (whole["speedup"] < 1) and (whole["is_used"], whole["is_better"]) == (0, 0)
     assert (split["is_used"], split["is_better"]) == (True, True)
     assert split["speedup"] == pytest.approx(1.66, abs=0.01)
-    assert (split["c"], split["v"]) == pytest.approx(model_costs(decode, chip))
+    assert (split["c"], split["v"]) == pytest.approx(roofline.model_costs(decode, chip))
     # 1.5 GB of the drafter are on each chip whole, and an eighth of them if sharded.
     assert whole["resident"] - split["resident"] > 1e9
     assert whole["fits"] and not many_whole["fits"] and many_split["fits"]
@@ -125,65 +124,3 @@ def test_the_report_says_where_not_to_speculate():
 def test_a_record_is_read_as_it_was_written():
     values = record().to_json()
     assert KINDS["aot_batch"].from_json(values, "here") == record()
-
-
-@pytest.mark.parametrize(
-    ("run", "c", "v", "predicted", "sharded", "words"),
-    [
-        # Measured 1.7: near enough.
-        ("ende_large_t0", 0.235, 1.0, 1.66, None, ""),
-        # (1 - .82^8) / .18 = 4.42 tokens over 7 c + 1.
-        (
-            "ende_large_t0",
-            0.5,
-            1.0,
-            0.98,
-            0.235,
-            "drafter is replicated, and a step of it takes c = 0.500 of a target call, "
-            "which is sharded. With the drafter sharded too c is 0.235 and the speedup "
-            "1.67",
-        ),
-        # Sharding gains too little: 3.60 tokens over 7 * .05 + 1, and over .31 + 1.
-        ("ende_small_t0", 0.05, 1.0, 2.67, 0.045, "c is 0.050, and the paper measured"),
-        ("ende_small_t0", 0.05, 1.0, 2.67, None, "Theorem 3.8 gives 3.16"),
-        # 3.60 tokens over .14 + 1.6.
-        ("ende_small_t0", 0.02, 1.6, 2.07, None, "batch v is 1.60, and the paper"),
-        (
-            "ende_small_t0",
-            0.05,
-            1.6,
-            1.85,
-            None,
-            "c is 0.050, and the paper measured 0.02; v is 1.60, and the paper assumes",
-        ),
-        # (1 - .65^6) / .35 = 2.64 tokens, and 3.1 measured.
-        ("cnndm_small_t0", 0.02, 1.0, 2.4, None, "is above the 2.64 tokens"),
-        ("cnndm_small_t1", 0.02, 1.0, 1.9, None, "is above the 2.08 tokens"),
-        # 2.69 tokens over .33 + 1 give 2.02 at the paper's own c, and 2.2 measured.
-        (
-            "cnndm_large_t0",
-            0.15,
-            1.0,
-            1.86,
-            None,
-            "With the paper's c and v = 1, Theorem 3.8 gives 2.02, below its",
-        ),
-        # 2.57 tokens over .33 + 1 give 1.93, and 1.4 was measured.
-        ("ende_large_t1", 0.11, 1.0, 1.93, None, "above its measurement too: the rest"),
-        (
-            "ende_large_t1",
-            0.06,
-            1.0,
-            2.18,
-            None,
-            "measured c = 0.11 and the lower bound is 0.060",
-        ),
-        ("ende_large_t1", 0.06, 1.0, 2.18, None, "1.93, still above its measurement"),
-        # 2.82 tokens over .2 + 1 give 2.35, and 2.4 was measured.
-        ("ende_base_t1", 0.0, 1.0, 2.82, None, "With its c, Theorem 3.8 gives 2.35."),
-    ],
-)
-def test_why_names_what_makes_the_difference(run, c, v, predicted, sharded, words):
-    found = why(ROWS[run], c, v, predicted, sharded)
-    assert words in found
-    assert bool(words) == bool(found)

@@ -40,6 +40,8 @@ def found(tmp_path):
         tmp_path / "others.jsonl",
         records.roofline(),
         records.roofline(chips=8, predicted_speedup=4.0),
+        records.compiled_row(estimated_speedup=2.5),
+        records.compiled_row(chips=8, estimated_speedup=4.5),
         records.benchmark(
             gamma=7, speedup=1.2
         ),  # not the line's: its file has another name
@@ -108,12 +110,13 @@ def test_a_row_has_its_own_roofline_and_benchmark(found):
     table = paper_tables.table_2(found)[0]
     first, *others = zip(
         column(table, "speedup", Kind.ROOFLINE),
+        column(table, "speedup", Kind.COMPILER),
         column(table, "speedup", Kind.MEASURED),
         column(table, "α", Kind.MEASURED),
         strict=True,
     )
-    assert first == ("2.97", "3.11", "0.74")
-    assert set(others) == {("–", "–", "–")}
+    assert first == ("2.97", "2.50", "3.11", "0.74")
+    assert set(others) == {("–", "–", "–", "–")}
     texts = [source.text for source in table.sources]
     assert texts[:2] == ["Roofline, one TPU v4", "Measured on cpu, 2 cores, jax 0.10.2"]
     assert "ende_base_t0" in texts[2] and "ende_small_t0" not in texts[2] + texts[3]
