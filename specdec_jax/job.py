@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from specdec_jax.auto_gamma import choose
 from specdec_jax.data.batching import bucketed
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.autoregressive import Autoregressive
@@ -96,6 +97,11 @@ def prepare_tokens(
     if method not in METHODS:
         raise SettingsError(f"method must be one of {METHODS}, not {method!r}")
     batch = len(encoded)
+    if settings.is_gamma_auto:
+        longest = max(map(len, encoded))
+        drafts = method == "speculative"
+        gamma = choose(pair, settings, batch, longest) if drafts else 0
+        settings = dataclasses.replace(settings, gamma=gamma)
     rows = settings.rows(batch)
     check_rule(settings.verification_rule, pair.vocab_size, pair.padded_vocab_size)
     inputs, prompt = pair.config.batch(encoded, pair.tokenizer.special_ids)

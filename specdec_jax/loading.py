@@ -209,6 +209,7 @@ def load_pair(
         name=f"{target or name} + {label or name}" if target or drafter else str(name),
         partition=partition,
         checkpoints=None if is_own else tuple(map(os.fspath, sides)),
+        drafter_config=open_drafter and open_drafter.config,
     )
     if is_own:
         pair.check_drafter()

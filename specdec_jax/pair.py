@@ -32,6 +32,7 @@ class Pair:
       name: how the pair was asked for; goes into records.
       partition: the mesh that both are on, if there is one.
       config: of the target: its sizes, and what its family is like.
+      drafter_config: of the drafter; None if it has no network, or is one's own.
       checkpoints: what `load_pair` would take as target and drafter to load it again;
         None if it was not loaded.
     """
@@ -44,6 +45,7 @@ class Pair:
     name: str
     partition: Partition | None = None
     checkpoints: tuple[str, str] | None = None
+    drafter_config: ModelConfig | None = None
 
     @property
     def decoder_only(self) -> bool:
@@ -104,6 +106,7 @@ class Pair:
             params=PairParams(self.params.target, drafter_params),
             name=f"{self.name} + {type(made).__name__}",
             checkpoints=None,
+            drafter_config=None,
         )
         pair.check_drafter()
         return pair

@@ -14,13 +14,14 @@ from specdec_jax.typing import self_checked
 
 PerRow = float | Sequence[float] | np.ndarray
 IntPerRow = int | Sequence[int] | np.ndarray
+AUTO = "auto"
 LONGEST = 2**16  # tokens of a row or a block; buffers are made of their size
 
 
 class DecodeFields(TypedDict, total=False):
     """The fields of `DecodeSettings`, as keyword arguments."""
 
-    gamma: IntPerRow
+    gamma: IntPerRow | str
     temperature: PerRow
     top_k: IntPerRow
     top_p: PerRow
@@ -35,7 +36,8 @@ class DecodeSettings:
     """How to decode. Each number may be one for all rows, or a sequence of one a row.
 
     Attributes:
-      gamma: draft tokens a block; 0 does not speculate.
+      gamma: draft tokens a block; 0 does not speculate. "auto" is chosen for the batch
+        from what a step costs: see `auto_gamma`.
       temperature: 0 is argmax.
       top_k: keep the k likeliest tokens; 0 is off.
       top_p: keep the smallest set of this mass, in (0, 1]; 1 is off.
@@ -50,7 +52,7 @@ class DecodeSettings:
       SettingsError: a number is outside what it may be; the message names it.
     """
 
-    gamma: IntPerRow = 4
+    gamma: IntPerRow | str = 4
     temperature: PerRow = 0.0
     top_k: IntPerRow = 0
     top_p: PerRow = 1.0
@@ -60,12 +62,13 @@ class DecodeSettings:
     rule: str | Rule = "token"
 
     def __post_init__(self):
-        self._check(
-            "gamma",
-            lambda x: (x >= 0) & (x <= LONGEST),
-            f"an integer from 0 to {LONGEST}",
-            whole=True,
-        )
+        if not self.is_gamma_auto:
+            self._check(
+                "gamma",
+                lambda x: (x >= 0) & (x <= LONGEST),
+                f'an integer from 0 to {LONGEST}, or "{AUTO}"',
+                whole=True,
+            )
         self._check("temperature", lambda x: x >= 0, "finite and at least 0")
         self._check("top_k", lambda x: x >= 0, "an integer, at least 0", whole=True)
         # XLA takes what is below the least normal number as 0.
@@ -78,7 +81,7 @@ class DecodeSettings:
             f"an integer from 1 to {LONGEST}",
             whole=True,
         )
-        largest = int(np.max(self.gamma))
+        largest = 0 if self.is_gamma_auto else int(np.max(self.gamma))
         if self.max_gamma is not None:
             self._check(
                 "max_gamma",
@@ -88,6 +91,11 @@ class DecodeSettings:
             )
 
         self._check_rule()
+
+    @property
+    def is_gamma_auto(self) -> bool:
+        """Whether gamma is still to be chosen, once the batch is known."""
+        return isinstance(self.gamma, str) and self.gamma == AUTO
 
     @property
     def verification_rule(self) -> Rule:

@@ -99,6 +99,16 @@ def model_costs(decode: Decode, chip: Chip) -> tuple[float, float]:
     return draft / target, verify / target
 
 
+def verify_costs(decode: Decode, chip: Chip, max_gamma: int) -> list[float]:
+    """v of a pass over 1, 2, .., max_gamma + 1 tokens: its least time over a step's."""
+    target = step_cost(decode, "target step").seconds(chip)
+    verify = step_cost(decode, "verify step")
+    return [1.0] + [
+        verify.scaled(gamma + 1, decode.gamma + 1).seconds(chip) / target
+        for gamma in range(1, max_gamma + 1)
+    ]
+
+
 def is_read_in_a_step(name: str, tied: bool) -> bool:
     """Whether a decoder step multiplies with a parameter.
 

@@ -17,6 +17,7 @@ class Chip:
     """Published peaks of one chip.
 
     Attributes:
+      device_kinds: what JAX calls it.
       flops: bfloat16 operations a second.
       memory: bytes of HBM.
       bandwidth: bytes a second, of HBM.
@@ -24,6 +25,7 @@ class Chip:
       clock: cycles a second: the peak over what the matrix units do in a cycle.
     """
 
+    device_kinds: tuple[str, ...]
     flops: float
     memory: float
     bandwidth: float
@@ -32,15 +34,21 @@ class Chip:
 
 
 CHIPS = {
-    "v4": Chip(275e12, 32e9, 1.23e12, 300e9, 1.05e9),
-    "v5e": Chip(197e12, 16e9, 0.82e12, 200e9, 1.5e9),
-    "v5p": Chip(459e12, 95e9, 2.77e12, 600e9, 1.75e9),
-    "v6e": Chip(918e12, 32e9, 1.64e12, 448e9, 1.75e9),
+    "v4": Chip(("TPU v4",), 275e12, 32e9, 1.23e12, 300e9, 1.05e9),
+    "v5e": Chip(("TPU v5 lite", "TPU v5e"), 197e12, 16e9, 0.82e12, 200e9, 1.5e9),
+    "v5p": Chip(("TPU v5", "TPU v5p"), 459e12, 95e9, 2.77e12, 600e9, 1.75e9),
+    "v6e": Chip(("TPU v6 lite", "TPU v6e"), 918e12, 32e9, 1.64e12, 448e9, 1.75e9),
 }
 _TORUS = {4: "2x2x1", 8: "2x2x2", 16: "2x2x4", 32: "2x4x4", 64: "4x4x4"}
 _GRID = {4: "2x2", 8: "2x4", 16: "4x4", 32: "4x8", 64: "8x8"}
 # The shapes of slices, by their number of chips; one chip is taken of the smallest.
 SLICES = {"v4": _TORUS, "v5p": _TORUS, "v5e": _GRID, "v6e": _GRID}
+
+
+def chip_of(device: jax.Device) -> Chip | None:
+    """The peaks of a device; None of what is not in `CHIPS`."""
+    kind = device.device_kind
+    return next((c for c in CHIPS.values() if kind in c.device_kinds), None)
 
 
 def describe(kind: str, chips: int) -> list[jax.Device]:

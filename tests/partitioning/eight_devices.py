@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specdec_jax import generate, load_pair
+from specdec_jax import auto_gamma, generate, load_pair
 from specdec_jax.checkpoints import reading
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.loop import finish, first_rows
@@ -38,6 +38,7 @@ from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import lowering_on, make_mesh
 from specdec_jax.partitioning.sharding import layout_of, partitioned
+from specdec_jax.partitioning.topology import CHIPS
 from tests import toy_models as toys
 from tests.tiny_pairs import SENTENCES
 
@@ -151,7 +152,19 @@ def loaded(folder: str, mesh) -> dict:
     reading._Place.put = put
     settings = DecodeSettings(temperature=[0.0, 1.0, 0.8], max_new_tokens=[9, 4, 7])
     out = generate(pair, SENTENCES[:3], settings, seed=1, method="autoregressive")
-    return {"tokens": out.tokens, "stats": out.stats, "texts": out.texts, "read": read}
+    auto_gamma.chip_of = lambda device: CHIPS["v5e"]
+    auto = DecodeSettings(gamma="auto", max_gamma=5)
+    return {
+        "tokens": out.tokens,
+        "stats": out.stats,
+        "texts": out.texts,
+        "read": read,
+        "auto": auto_gamma.choose(pair, auto, batch=3, source=8),
+        "is_sharded": [
+            auto_gamma.is_sharded(side)
+            for side in (pair.params.target, pair.params.drafter)
+        ],
+    }
 
 
 CASES = {

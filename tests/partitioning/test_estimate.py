@@ -6,7 +6,7 @@ from specdec_jax.partitioning.estimate import step_estimates
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.topology import Chip
 
-CHIP = Chip(1.0, 1.0, 1.0, 1.0, clock=1e6)  # a cycle is a microsecond
+CHIP = Chip((), 1.0, 1.0, 1.0, 1.0, clock=1e6)  # a cycle is a microsecond
 BIG = "f32[512,1024]"  # 2 MiB
 
 

@@ -123,3 +123,10 @@ def test_of_what_is_cut_a_device_reads_its_own_part_alone(decodes):
     assert read[64, 32] == {(32, 32)}  # and out of its feed-forward
     assert read[16, 56] == {(16, 56)}  # the drafter's logits are whole
     assert decodes["loaded"]["read"][32, 56] == {(32, 56)}
+
+
+def test_gamma_is_chosen_by_what_each_device_holds(decodes):
+    """On two devices along `model` the tiny target's sums outweigh its reading."""
+    ours, one = decodes["loaded, 2x2"], decodes["loaded"]
+    assert ours["is_sharded"] == [True, False] and one["is_sharded"] == [False, False]
+    assert 0 <= one["auto"] <= ours["auto"] <= 5

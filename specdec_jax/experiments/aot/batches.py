@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from specdec_jax.auto_gamma import MAX_GAMMA
 from specdec_jax.errors import SettingsError
 from specdec_jax.partitioning import roofline
 from specdec_jax.partitioning.description import Decode
@@ -18,7 +19,6 @@ from specdec_jax.sampling import theory
 from specdec_jax.typing import Any
 
 BATCHES = (1, 8, 32, 128, 256)
-MAX_GAMMA = 16
 
 
 def batch_costs(
@@ -37,12 +37,7 @@ def batch_costs(
     for batch in sorted(set(padded)):
         made = placed(dataclasses.replace(decode, batch=batch))
         target = roofline.step_cost(made[0], "target step").seconds(chip)
-        verify = roofline.step_cost(made[0], "verify step")
-        tokens = decode.gamma + 1
-        v = [1.0] + [
-            verify.scaled(gamma + 1, tokens).seconds(chip) / target
-            for gamma in range(1, max(MAX_GAMMA, decode.gamma) + 1)
-        ]
+        v = roofline.verify_costs(made[0], chip, max(MAX_GAMMA, decode.gamma))
         found = []
         for one in made:
             draft = roofline.step_cost(one, "draft step").seconds(chip)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from specdec_jax.auto_gamma import MAX_GAMMA, best_gamma
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
@@ -67,14 +68,11 @@ class AOTRun:
 
     def decode(self, devices: Sequence) -> Decode:
         """The decode that is compiled."""
-        if self.settings.static_gamma < 1:
-            raise SettingsError(
-                "gamma must be at least 1 to compile a loop that drafts"
-            )
-        return Decode(
+        is_auto = self.settings.is_gamma_auto
+        decode = Decode(
             target=self.target,
             drafter=self.drafter,
-            gamma=self.settings.static_gamma,
+            gamma=MAX_GAMMA if is_auto else self.settings.static_gamma,
             max_new_tokens=self.settings.buffer_size,
             devices=devices,
             batch=self.batch_size,
@@ -83,6 +81,17 @@ class AOTRun:
             shard_drafter=self.shard_drafter,
             rule=self.settings.verification_rule,
         )
+        if is_auto:
+            gamma = best_gamma(
+                decode, topology.chip_of(devices[0]), MAX_GAMMA, self.papers_alpha
+            )
+            decode = dataclasses.replace(decode, gamma=gamma)
+        if decode.gamma < 1:
+            raise SettingsError(
+                "gamma must be at least 1 to compile a loop that drafts"
+                + f": at batch {decode.batch} the baseline is faster" * is_auto
+            )
+        return decode
 
     def __call__(
         self,
@@ -158,7 +167,7 @@ class AOTRun:
             return (
                 paper.t5_1_1(row.size).emb_dim == self.drafter.emb_dim,
                 row.temperature == float(np.max(self.settings.temperature)),
-                row.gamma == self.settings.static_gamma,
+                row.gamma == self.settings.gamma,
             )
 
         return max(paper.ROWS, key=likeness).alpha
