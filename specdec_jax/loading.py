@@ -22,6 +22,7 @@ from specdec_jax.errors import CheckpointError, PairError, SettingsError
 from specdec_jax.models.adapters import language_model, widened
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.inputs import source_tokens
+from specdec_jax.models.quantization import check_quantization
 from specdec_jax.pair import DrafterLike, Pair, made_drafter
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import choose_mesh, is_drafter_sharded, lowering_on
@@ -57,11 +58,13 @@ class OpenModel:
       checkpoint: its tensors.
       tokenizer: that fits it.
       config: its sizes, as it will be run.
+      quantization: of its weights, as in `open_model`.
     """
 
     checkpoint: Checkpoint
     tokenizer: Tokenizer
     config: ModelConfig
+    quantization: str | None = None
 
     def read(self, mesh: Mesh | None = None, sharded: bool = True) -> Model:
         """Reads the weights, each device its own part, and packs the kernels.
@@ -76,7 +79,9 @@ class OpenModel:
         if mesh is not None:
             layout = layout_of(config, mesh, sharded)
             model, place = partitioned(model, layout), layout.parameter
-        params = self.checkpoint.load(config.dtype, place, lowering.packed)
+        params = self.checkpoint.load(
+            config.dtype, place, lowering.packed, self.quantization
+        )
         return Model(config, model, params, self.tokenizer)
 
 
@@ -85,6 +90,7 @@ def open_model(
     dtype: str | None = None,
     tokenizer: str | os.PathLike | None = None,
     config: ModelConfig | None = None,
+    quantization: str | None = None,
 ) -> OpenModel:
     """Opens a checkpoint, and checks all that can be without its weights.
 
@@ -95,12 +101,15 @@ def open_model(
       tokenizer: a SentencePiece model (local or gs://), if it is not in the folder, or
         beside it, as `spiece.model`.
       config: the sizes that it must have; what the folder says if not given.
+      quantization: "int8" keeps the weights of products as `models.quantization` has
+        it, a byte each; None keeps them as `dtype` says.
 
     Raises:
       CheckpointError: no known format, a tensor is missing or misshapen, or there is no
         tokenizer that fits; the message names it.
-      SettingsError: there is no such dtype.
+      SettingsError: there is no such dtype, or no such quantization.
     """
+    check_quantization(quantization)
     if dtype is None:
         dtype = "float32" if jax.default_backend() == "cpu" else "bfloat16"
     if dtype not in DTYPES:
@@ -115,7 +124,7 @@ def open_model(
     sizes = dataclasses.replace(
         checkpoint.config, vocab_size=found.vocab_size, dtype=dtype
     )
-    return OpenModel(checkpoint, found, sizes)
+    return OpenModel(checkpoint, found, sizes, quantization)
 
 
 def load_pair(
@@ -128,6 +137,7 @@ def load_pair(
     target_config: ModelConfig | None = None,
     drafter_config: ModelConfig | None = None,
     dtype: str | None = None,
+    target_quantization: str | None = None,
     mesh: str | tuple[int, int] | None = "auto",
     shard_drafter: bool | None = None,
 ) -> Pair:
@@ -144,6 +154,8 @@ def load_pair(
       drafter_params: of a drafter of your own.
       tokenizer, target_config, drafter_config, dtype: as in `open_model`. A drafter
         without a network has the target's tokenizer and no configuration.
+      target_quantization: "int8" for a target of half of bfloat16's bytes, as in
+        `open_model`. Outputs then follow the distribution of the quantized target.
       mesh: (data, model): the batch is sharded over so many devices, and the target
         over so many; "auto" is worked out from the devices and the target's sizes, and
         None is one device.
@@ -157,7 +169,7 @@ def load_pair(
         of them is decoder-only, or a drafter of your own does not keep to the contract.
       CheckpointError: a model cannot be loaded.
       SettingsError: an argument is of another type, or of no use for such a drafter;
-        there is no such mesh, or a model cannot be sharded over it.
+        there is no such quantization or mesh, or a model cannot be sharded over it.
     """
     is_own = drafter is not None and not isinstance(drafter, str | os.PathLike)
     _check_given(
@@ -173,7 +185,9 @@ def load_pair(
         raise SettingsError("drafter_config is for a drafter that is a checkpoint")
     folder = _find_pair(name, needed=target is None or drafter is None)
     sides = (target or folder / "target", drafter or folder / "drafter")
-    open_target = open_model(sides[0], dtype, tokenizer, target_config)
+    open_target = open_model(
+        sides[0], dtype, tokenizer, target_config, target_quantization
+    )
     open_drafter = None
     if not without_network:
         given = (sides[1], dtype, tokenizer, drafter_config)
@@ -200,13 +214,16 @@ def load_pair(
     if partition is not None and open_drafter is None:
         params = partition.replicate(params)
     label = type(made).__name__ if is_own else drafter
+    label = f"{target or name} + {label or name}" if target or drafter else str(name)
+    if target_quantization is not None:  # never to be taken for the float target
+        label += f" ({target_quantization} target)"
     pair = Pair(
         target=model,
         drafter=made,
         params=PairParams(target=loaded.params, drafter=params),
         tokenizer=loaded.tokenizer,
         config=loaded.config,
-        name=f"{target or name} + {label or name}" if target or drafter else str(name),
+        name=label,
         partition=partition,
         checkpoints=None if is_own else tuple(map(os.fspath, sides)),
         drafter_config=open_drafter and open_drafter.config,

@@ -14,6 +14,7 @@ from specdec_jax.decoding.speculative import PairParams
 from specdec_jax.drafters.check import check_drafter
 from specdec_jax.errors import PairError
 from specdec_jax.models.config import ModelConfig
+from specdec_jax.models.quantization import QUANTIZATIONS
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.typing import Any, Array, Params
 
@@ -53,14 +54,25 @@ class Pair:
         return self.config.decoder_only
 
     @property
-    def about(self) -> dict[str, str]:
-        """What records say of a pair: its name, its target's dtype, and its weights."""
-        return {"pair": self.name, "dtype": self.dtype, "weights": self.weights_sha256}
+    def about(self) -> dict[str, str | None]:
+        """What records say of a pair, as fields of `OfPair`."""
+        return {
+            "pair": self.name,
+            "dtype": self.dtype,
+            "weights": self.weights_sha256,
+            "quantization": self.quantization,
+        }
 
     @property
     def dtype(self) -> str:
-        """Of the target's weights, "" if it has none."""
+        """Of the target's weights that are not quantized, "" if it has none."""
         return next((str(w.dtype) for w in jax.tree.leaves(self.params.target)), "")
+
+    @property
+    def quantization(self) -> str | None:
+        """Of the target's weights: see `load_pair`'s `target_quantization`."""
+        kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(self.params.target)}
+        return next((kind for kind in QUANTIZATIONS if kind in kinds), None)
 
     @functools.cached_property
     def weights_sha256(self) -> str:
@@ -122,7 +134,12 @@ class Pair:
     def __repr__(self) -> str:
         """One line: the name, both sides with their sizes, the dtype and the mesh."""
         sides = (
-            f"target {_millions(self.params.target)}",
+            " ".join(
+                filter(
+                    None,
+                    ("target", _millions(self.params.target), self.quantization),
+                )
+            ),
             f"{type(self.drafter).__name__} {_millions(self.params.drafter)}".rstrip(),
             *([self.dtype] if self.dtype else []),
             *([f"mesh {dict(self.partition.mesh.shape)}"] if self.partition else []),

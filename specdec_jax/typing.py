@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, dataclass_transform, no_type_check
 
 from flax import struct
 from jax import Array
-from jaxtyping import Bool, Float, Float32, Int32, Key, PyTree
+from jaxtyping import Bool, Float, Float32, Int8, Int32, Key, PyTree
 
 # What a network learns, and what it remembers of a prefix: nested dicts of arrays.
 Params = PyTree[Array]
@@ -56,6 +56,7 @@ __all__ = [
     "Callable",
     "Float",
     "Float32",
+    "Int8",
     "Int32",
     "Key",
     "Params",

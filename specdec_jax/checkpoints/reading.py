@@ -28,6 +28,7 @@ from specdec_jax.checkpoints.tensors import (
 )
 from specdec_jax.errors import CheckpointError, one_line
 from specdec_jax.runtime.progress import progress_bar
+from specdec_jax.typing import Callable
 
 READS = 32  # in flight at most
 # Chunks of reads in flight, as they are decoded: 16 of T5X's largest.
@@ -46,6 +47,8 @@ class Parameter:
       shape, dtype: as it will be.
       sharding: over devices; None for the default device.
       pieces: which fill it, each with a name of its source for error messages.
+      keep: what is kept of it, by name, once it is on its devices; waits for what it
+        computes, so that they hold one such parameter at a time. Itself if not given.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Parameter:
     dtype: np.dtype
     sharding: jax.sharding.Sharding | None
     pieces: Sequence[tuple[str, Piece]]
+    keep: Callable[[jax.Array], dict[str, jax.Array]] | None = None
 
 
 def read_all(parameters: Iterable[Parameter], title: str) -> dict[str, jax.Array]:
@@ -68,7 +72,7 @@ def read_all(parameters: Iterable[Parameter], title: str) -> dict[str, jax.Array
       title: of the progress bar.
 
     Returns:
-      The parameters, by name.
+      The parameters, or what is kept of them, by name.
 
     Raises:
       CheckpointError: a tensor cannot be read, or holds NaN or infinity.
@@ -102,7 +106,7 @@ def _read_all(places, title, pool) -> dict[str, jax.Array]:
                 for place in read.places:
                     place.missing -= 1
                     if not place.missing:
-                        result[place.parameter.name] = place.put()
+                        result.update(place.put())
 
         reads.reverse()  # each is forgotten once it is done
         while reads:
@@ -153,8 +157,12 @@ class _Place:
             if part.array is None:
                 part.array = _buffer(tuple(map(len, part.box)), self.parameter.dtype)
 
-    def put(self) -> jax.Array:
-        """The parameter on its devices; the buffers are theirs, or forgotten."""
+    def put(self) -> dict[str, jax.Array]:
+        """What is kept of the parameter; the buffers are its devices', or forgotten."""
+        keep = self.parameter.keep
+        return keep(self._put()) if keep else {self.parameter.name: self._put()}
+
+    def _put(self) -> jax.Array:
         parameter = self.parameter
         parts, self.parts = self.parts, []
         if parameter.sharding is None:

@@ -20,8 +20,9 @@ from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.layers import parts_of
 from specdec_jax.models.packing import packed_parts, packed_shape
 from specdec_jax.models.parameters import parameter_shapes
+from specdec_jax.models.quantization import columns_axis, quantize, scale_name
 from specdec_jax.models.t5 import T5Config
-from specdec_jax.typing import Callable, Params
+from specdec_jax.typing import Array, Callable, Params
 
 Placing = Callable[[str, tuple[int, ...]], jax.sharding.Sharding]
 
@@ -53,6 +54,7 @@ class Checkpoint:
         dtype: str = "float32",
         place: Placing | None = None,
         packed: int = 0,
+        quantization: str | None = None,
     ) -> Params:
         """Reads all parameters; see `reading.read_all` for what the host holds.
 
@@ -64,6 +66,8 @@ class Checkpoint:
             this process' devices hold are read. One device holds all if not given.
           packed: the m of `models.packing`: kernels that share an input are read into
             one, for so many devices. 0 leaves them apart.
+          quantization: of the weights of products, which are read as float32 and
+            quantized on their devices one by one; see `models.quantization`.
 
         Raises:
           CheckpointError: a tensor is missing, misshapen, not one of the
@@ -79,7 +83,11 @@ class Checkpoint:
         for name, members in parts.items():
             shape, pieces = self._pieces(members, packed)
             sharding = None if place is None else place(name, shape)
-            wanted.append(Parameter(name, shape, jnp.dtype(dtype), sharding, pieces))
+            kind, keep = jnp.dtype(dtype), None
+            columns = quantization and columns_axis(self.config, name)
+            if columns is not None:
+                kind, keep = jnp.dtype("float32"), _quantizing(name, columns, place)
+            wanted.append(Parameter(name, shape, kind, sharding, pieces, keep))
         flat = read_all(wanted, f"loading {self._short_path}")
         return traverse_util.unflatten_dict(flat, sep="/")
 
@@ -148,6 +156,21 @@ class Checkpoint:
                 more = f" and {len(names) - 1} more" if len(names) > 1 else ""
                 first = self.stored_name(min(names))
                 raise CheckpointError(f"{self.path} {what} {first}{more}")
+
+
+def _quantizing(
+    name: str, columns: int, place: Placing | None
+) -> Callable[[Array], dict[str, Array]]:
+    """A function of a weight, to be kept as its quantized self and its scales."""
+
+    def keep(weight: Array) -> dict[str, Array]:
+        shapes = {name: weight.shape, scale_name(name): (weight.shape[columns],)}
+        places = place and tuple(place(*described) for described in shapes.items())
+        placed = jax.jit(quantize, static_argnums=1, out_shardings=places)
+        kept = jax.block_until_ready(placed(weight, columns))
+        return dict(zip(shapes, kept, strict=True))
+
+    return keep
 
 
 def infer_config(path: str, tensors: Mapping[str, Tensor]) -> T5Config:

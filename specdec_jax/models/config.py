@@ -28,7 +28,15 @@ COMMON_AXES: ParameterAxes = (
     (r"mlp/\w+_and_\w+/kernel", ("embed", "mlp")),
     ("mlp/wo/kernel", ("mlp", "embed")),
     ("logits_dense/kernel", ("embed", "vocab")),
-    ("norm/scale", ("embed",)),
+    ("norm/(scale|bias)", ("embed",)),
+    # Of a product's columns: the scales of a quantized kernel, and biases.
+    ("token_embedder/scale", ("lookup",)),
+    ("attention/(query|key|value)/(scale|bias)", ("joined_kv",)),
+    (r"attention/\w+_and_\w+/(scale|bias)", ("joined_kv",)),
+    ("mlp/(wi|wi_0|wi_1)/(scale|bias)", ("mlp",)),
+    (r"mlp/\w+_and_\w+/(scale|bias)", ("mlp",)),
+    ("(attention/out|mlp/wo)/(scale|bias)", ("embed",)),
+    ("logits_dense/scale", ("vocab",)),
 )
 
 

@@ -75,11 +75,6 @@ class GPTConfig(ModelConfig):
     parameter_axes = (
         *COMMON_AXES,
         ("position_embedder/embedding", ("positions", "embed")),
-        ("norm/bias", ("embed",)),
-        ("attention/(query|key|value)/bias", ("joined_kv",)),
-        (r"attention/\w+_and_\w+/bias", ("joined_kv",)),
-        ("mlp/wi/bias", ("mlp",)),
-        ("(attention/out|mlp/wo)/bias", ("embed",)),
     )
     packing_groups = (
         ("self_attention", ("query", "key", "value")),

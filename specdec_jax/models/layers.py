@@ -10,7 +10,7 @@ from jax.experimental.layout import Layout, with_layout_constraint
 
 from specdec_jax.axes import constrain
 from specdec_jax.models.lowering import Lowering, precision_of
-from specdec_jax.typing import Array, Callable, Float, Int32
+from specdec_jax.typing import Array, Callable, Float, Float32, Int32
 
 Initializer = Callable[..., Array]
 
@@ -23,8 +23,9 @@ def product(
     kernel: Float[Array, "D F"],
     out_dtype: jnp.dtype,
     lowering: Lowering,
+    scale: Float32[Array, " F"] | None = None,
 ) -> Float[Array, "... F"]:
-    """x @ kernel, of one dtype."""
+    """x @ kernel, of one dtype, its columns times the scales of a quantized kernel."""
     # Flat, since XLA on CPU transposes the gradients of a 3-d product by copying.
     flat = x.reshape(-1, x.shape[-1])
     rows = flat.shape[0]
@@ -34,15 +35,20 @@ def product(
         flat,
         kernel,
         precision=precision_of(x.dtype),
-        preferred_element_type=out_dtype,
+        preferred_element_type=out_dtype if scale is None else jnp.float32,
     )
+    if scale is not None:
+        flat = (flat * scale[None]).astype(out_dtype)
     if lowering.row_major:
         flat = with_layout_constraint(flat, Layout((0, 1)))
     return flat[:rows].reshape(*x.shape[:-1], -1)
 
 
 class Dense(nn.Module):
-    """A product with one kernel: [..., D] -> [..., features]; a T5's has no bias."""
+    """A product with one kernel: [..., D] -> [..., features]; a T5's has no bias.
+
+    A kernel that was quantized (see `models.quantization`) has its scales beside it.
+    """
 
     features: int
     dtype: jnp.dtype
@@ -60,6 +66,7 @@ class Dense(nn.Module):
             kernel.astype(self.dtype),
             self.out_dtype or self.dtype,
             self.lowering,
+            self.get_variable("params", "scale"),
         )
         if self.use_bias:
             shape = (self.features,)
@@ -186,16 +193,21 @@ class Embed(nn.Module):
             (self.num_embeddings, self.features),
             jnp.float32,
         )
+        self.scale = self.get_variable("params", "scale")  # if it was quantized
 
     def __call__(self, tokens: Int32[Array, "B T"]) -> Float[Array, "B T D"]:
         tokens = constrain(tokens, "batch", "length")
-        found = jnp.take(self.embedding, tokens, axis=0).astype(self.dtype)
-        return constrain(found, "batch", "length", "embed")
+        found = jnp.take(self.embedding, tokens, axis=0)
+        if self.scale is not None:
+            scale = jnp.take(self.scale, tokens, axis=0)[..., None]
+            found = found.astype(scale.dtype) * scale
+        return constrain(found.astype(self.dtype), "batch", "length", "embed")
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """Float32 logits of features against every embedding."""
         embedding = self.embedding.astype(self.dtype)
-        return product(x, embedding.T, jnp.dtype(jnp.float32), self.lowering)
+        out_dtype = jnp.dtype(jnp.float32)
+        return product(x, embedding.T, out_dtype, self.lowering, self.scale)
 
 
 class Dropout(nn.Module):

@@ -6,9 +6,9 @@ faster, most of all in a verify pass. The numbers are the same: a column of a pr
 depends on no other column.
 
 G kernels [D, F] become one [D, G * F], in m parts for m devices: the first F / m
-columns of each kernel, then the next of each, and so on, as biases [F] do. Sharded by
-columns, each device has its own part of every kernel. An axis of length G would be what
-a TPU tiles by, and lays out anew before each decode.
+columns of each kernel, then the next of each, and so on, as biases and scales [F] do.
+Sharded by columns, each device has its own part of every kernel. An axis of length G
+would be what a TPU tiles by, and lays out anew before each decode.
 """
 
 import itertools
@@ -38,7 +38,7 @@ def packed_parts(
     parts = {name: (name,) for name in names}
     for path in sorted({name.rpartition("/")[0].rpartition("/")[0] for name in parts}):
         for (layer, kernels), kind in itertools.product(
-            config.packing_groups, ("kernel", "bias")
+            config.packing_groups, ("kernel", "bias", "scale")
         ):
             members = tuple(f"{path}/{kernel}/{kind}" for kernel in kernels)
             if path.rpartition("/")[2] == layer and set(members) <= set(parts):

@@ -9,6 +9,7 @@ from flax import traverse_util
 from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.lowering import Lowering
 from specdec_jax.models.packing import packed_parts, packed_shape
+from specdec_jax.models.quantization import columns_axis, scale_name
 from specdec_jax.typing import Array, Key, Params
 
 
@@ -38,3 +39,23 @@ def packed_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         else packed_shape(shapes[parts[0]], len(parts))
         for name, parts in packed_parts(config, shapes).items()
     }
+
+
+def loaded_parameters(
+    config: ModelConfig, quantization: str | None = None
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Shape and dtype of every parameter as loading leaves it, packed.
+
+    Args:
+      config: of the network; its dtype is that of all that is not quantized.
+      quantization: of the weights of products; see `quantization.QUANTIZATIONS`.
+    """
+    found = {}
+    for name, shape in packed_shapes(config).items():
+        columns = quantization and columns_axis(config, name)
+        if columns is None:
+            found[name] = jax.ShapeDtypeStruct(shape, config.dtype)
+        else:
+            found[name] = jax.ShapeDtypeStruct(shape, quantization)
+            found[scale_name(name)] = jax.ShapeDtypeStruct((shape[columns],), "float32")
+    return found

@@ -101,7 +101,7 @@ def load_model_abstractly(monkeypatch):
                 self.config, model, pack(self.config, params), tokenizer
             )
 
-    def open_model(path, dtype, vocabulary, config):
+    def open_model(path, dtype, vocabulary, config, quantization=None):
         asked.append((path, vocabulary))
         return OpenModel(config)
 

@@ -23,11 +23,13 @@ class OfPair(Record):
       pair: its name.
       dtype, weights: of the target, and a digest of both models' weights: they tell
         pairs of one name apart. Records of before they were written have none.
+      quantization: of the target's weights, "int8"; None if they are of that dtype.
     """
 
     pair: Text = identity()
     dtype: Text | None = identity(default=None)
     weights: Text | None = identity(default=None)
+    quantization: Text | None = None
 
     def of_one_model(self, other: "OfPair") -> bool:
         """Whether both are of one dtype and the same weights, as far as they say."""

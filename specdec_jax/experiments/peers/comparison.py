@@ -37,6 +37,11 @@ def peers_of_pair(
     """
     if pair.checkpoints is None:
         raise PairError(f"{pair.name} was not loaded from checkpoints")
+    if pair.quantization is not None:
+        raise PairError(
+            f"{pair.name}: other libraries are given float weights; load the pair "
+            "without target_quantization"
+        )
     about = pair.about | {"dtype": "float32"}
     target, drafter = pair.checkpoints
     given = target, drafter, str(pair.tokenizer.path)
