@@ -23,7 +23,7 @@ from specdec_jax.drafters.neural import NeuralDrafter
 from specdec_jax.models.adapters import language_model, widened
 from specdec_jax.models.cache import AXES, KeyValues
 from specdec_jax.models.config import ModelConfig
-from specdec_jax.models.parameters import packed_shapes
+from specdec_jax.models.parameters import loaded_parameters
 from specdec_jax.partitioning.loops import Partition
 from specdec_jax.partitioning.mesh import (
     DATA,
@@ -51,6 +51,7 @@ class Decode:
       mesh: as `load_pair` takes it.
       shard_drafter: as `load_pair` takes it.
       dtype: of weights and activations.
+      target_quantization: of the target's weights, as `load_pair` takes it.
       rule: how draft tokens are verified.
     """
 
@@ -64,6 +65,7 @@ class Decode:
     mesh: str | Shape | None = "auto"
     shard_drafter: bool | None = None
     dtype: str = "bfloat16"
+    target_quantization: str | None = None
     rule: Rule = TokenRule()
 
     @functools.cached_property
@@ -82,11 +84,17 @@ class Decode:
         """Both models, with their parameters' shapes and places."""
         padded = max(c.padded_vocab_size for c in (self.target, self.drafter))
         return PairParams(
-            self._side(self.target, True, padded),
+            self._side(self.target, True, padded, self.target_quantization),
             self._side(self.drafter, self.is_drafter_sharded, padded),
         )
 
-    def _side(self, config: ModelConfig, sharded: bool, padded: int) -> "Side":
+    def _side(
+        self,
+        config: ModelConfig,
+        sharded: bool,
+        padded: int,
+        quantization: str | None = None,
+    ) -> "Side":
         mesh = self.partition and self.partition.mesh
         lowering = lowering_on(mesh, sharded, self.devices)
         config = dataclasses.replace(config, dtype=self.dtype, lowering=lowering)
@@ -94,10 +102,10 @@ class Decode:
         if self.partition is not None:
             layout = layout_of(config, self.partition.mesh, sharded)
             model = partitioned(model, layout)
-        flat = {}
-        for name, shape in packed_shapes(config).items():
-            place = layout.parameter(name, shape) if layout else self.replicated
-            flat[name] = jax.ShapeDtypeStruct(shape, self.dtype, sharding=place)
+        flat = {
+            name: _at(x, layout.parameter(name, x.shape) if layout else self.replicated)
+            for name, x in loaded_parameters(config, quantization).items()
+        }
         params = traverse_util.unflatten_dict(flat, sep="/")
 
         def keys_values(shape):

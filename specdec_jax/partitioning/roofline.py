@@ -115,7 +115,7 @@ def is_read_in_a_step(name: str, tied: bool) -> bool:
     Not with the encoder's, nor with those of cross-attention's keys and values, which
     were used up before the loop. Of the embedding a row a token is looked up.
     """
-    if name == "token_embedder/embedding":
+    if name.startswith("token_embedder/"):
         return tied
     layer, kernel = name.split("/")[-3:-1]
     before = layer == "encoder_decoder_attention" and kernel in (

@@ -92,7 +92,8 @@ def _title(record: CompiledProgram | StepFloor) -> str:
     )
     return (
         f"{record.chips} x TPU {record.topology}{shape}, "
-        f"batch {record.batch}, γ = {record.gamma}"
+        + (f"{record.quantization} target, " if record.quantization else "")
+        + f"batch {record.batch}, γ = {record.gamma}"
     )
 
 

@@ -26,6 +26,7 @@ from specdec_jax.experiments.kinds import (
     StepFloor,
     Walltime,
 )
+from specdec_jax.models.quantization import check_quantization
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning import roofline, topology
 from specdec_jax.partitioning.description import Decode
@@ -49,10 +50,10 @@ class AOTRun:
       settings: gamma, max_new_tokens and the rule are used, one for all rows.
       batch_size: rows decoded together.
       inputs_length: tokens of an input.
-      mesh, shard_drafter: as in `load_pair`.
+      mesh, shard_drafter, target_quantization: as in `load_pair`.
 
     Raises:
-      SettingsError: a number is not what it may be.
+      SettingsError: a number is not what it may be, or there is no such quantization.
     """
 
     target: T5Config
@@ -62,9 +63,11 @@ class AOTRun:
     inputs_length: int = 512
     mesh: Any = "auto"
     shard_drafter: bool | None = None
+    target_quantization: str | None = None
 
     def __post_init__(self):
         check_kinds(self)
+        check_quantization(self.target_quantization)
 
     def decode(self, devices: Sequence) -> Decode:
         """The decode that is compiled."""
@@ -79,6 +82,7 @@ class AOTRun:
             source=self.inputs_length,
             mesh=self.mesh,
             shard_drafter=self.shard_drafter,
+            target_quantization=self.target_quantization,
             rule=self.settings.verification_rule,
         )
         if is_auto:
@@ -111,7 +115,12 @@ class AOTRun:
         chip = topology.CHIPS[kind]
         shape = decode.partition and dict(decode.partition.mesh.shape)
         made_with = environment()
-        on_topology = {"topology": kind, "chips": chips, "mesh": shape}
+        on_topology = {
+            "topology": kind,
+            "chips": chips,
+            "mesh": shape,
+            "quantization": decode.target_quantization,
+        }
         common = on_topology | {
             "gamma": decode.gamma,
             "batch": decode.rows.prompt.lengths.shape[0],

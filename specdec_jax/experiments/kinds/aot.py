@@ -22,11 +22,13 @@ class _OnTopology(Record):
       topology: its generation.
       chips: how many.
       mesh: sizes by axis; None for one chip.
+      quantization: of the target's weights, "int8"; None if they are bfloat16.
     """
 
     topology: Text
     chips: Count
     mesh: Object | None = None
+    quantization: Text | None = None
 
 
 @stored

@@ -11,7 +11,7 @@ from specdec_jax.experiments.tables import Column, Kind, Source, Table
 from specdec_jax.sampling import theory
 
 MAX_GAMMA = 64  # of a search for the best
-PAPERS_TPU = {"topology": "v4", "chips": 1}
+PAPERS_TPU = {"topology": "v4", "chips": 1, "quantization": None}
 ROW_KEYS = (
     Column("task"),
     Column("M_q"),
@@ -153,6 +153,7 @@ def of_row(
             temperature=row.temperature,
             gamma=row.gamma,
             lenience=1.0,
+            quantization=None,
         )
         if one.path.stem == row.run
     ]
@@ -244,14 +245,15 @@ def _demo_speeds(records: RecordSet) -> Table:
 
 
 def _rooflines(records: RecordSet) -> list[Table]:
-    found = distinct(records.of(Roofline), "run", "topology", "chips")
+    found = distinct(records.of(Roofline), "run", "topology", "chips", "quantization")
     if not found:
         return []
     paper_speed = {row.run: row.measured for row in paper.ROWS}
     rows = [
         (
             one.run,
-            f"{one.topology} × {one.chips}",
+            f"{one.topology} × {one.chips}"
+            + (f", {one.quantization} target" if one.quantization else ""),
             one.c,
             one.v,
             one.predicted_speedup,
