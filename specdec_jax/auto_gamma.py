@@ -61,6 +61,7 @@ def choose(pair: Pair, settings: DecodeSettings, batch: int, source: int) -> int
         mesh=partition and (partition.mesh.shape[DATA], partition.mesh.shape[MODEL]),
         shard_drafter=is_sharded(pair.params.drafter),
         dtype=pair.dtype,
+        target_quantization=pair.quantization,
     )
     return best_gamma(decode, chip, most)
 

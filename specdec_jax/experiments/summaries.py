@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from specdec_jax.experiments.kinds import Alpha, Benchmark
+from specdec_jax.experiments.kinds import Alpha, Benchmark, LogitsError
 from specdec_jax.experiments.tables import Column, Table
 
 BENCHMARK = {
@@ -32,6 +32,16 @@ ALPHA = {
     "tokens": Column("tokens", format="d"),
 }
 
+LOGITS_ERROR = {
+    "quantization": Column("target"),
+    "mean_error": Column("mean error", format=".2%"),
+    "max_error": Column("largest", format=".1%"),
+    "same_argmax": Column("same argmax", format=".2%"),
+    "overlap": Column("Σ min(p, p')", format=".4f"),
+    "inputs": Column("inputs", format="d"),
+    "tokens": Column("tokens", format="d"),
+}
+
 
 def benchmark_summary(records: Iterable[Benchmark]) -> Table:
     """Costs and speedups, a row for each setting."""
@@ -43,3 +53,9 @@ def alpha_summary(records: Iterable[Alpha]) -> Table:
     """α of each temperature and lenience."""
     notes = ("drafted: the share of tokens for which there was a draft token",)
     return Table.from_records("α = E[Σ min(p, q)]", ALPHA, records, notes)
+
+
+def logits_summary(records: Iterable[LogitsError]) -> Table:
+    """How far a quantized target's logits are from those of its float weights."""
+    notes = ("errors: of the deviation of the float target's logits",)
+    return Table.from_records("Logits of int8 weights", LOGITS_ERROR, records, notes)

@@ -20,9 +20,11 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import traverse_util
 
 from specdec_jax import auto_gamma, generate, load_pair
 from specdec_jax.checkpoints import reading
+from specdec_jax.checkpoints.formats import open_checkpoint
 from specdec_jax.decoding import compiled
 from specdec_jax.decoding.loop import finish, first_rows
 from specdec_jax.decoding.settings import DecodeSettings
@@ -33,6 +35,7 @@ from specdec_jax.models.config import ModelConfig
 from specdec_jax.models.gpt import GPTConfig
 from specdec_jax.models.packing import pack
 from specdec_jax.models.parameters import random_params
+from specdec_jax.models.quantization import columns_axis, quantize, scale_name
 from specdec_jax.models.t5 import T5Config
 from specdec_jax.partitioning.hlo import Program
 from specdec_jax.partitioning.loops import Partition
@@ -167,6 +170,33 @@ def loaded(folder: str, mesh) -> dict:
     }
 
 
+def quantized(folder: str, mesh) -> dict:
+    """An int8 target on a mesh: tokens, and its parameters beside expected ones."""
+    pair = load_pair(folder, mesh=mesh, target_quantization="int8")
+    checkpoint = open_checkpoint(f"{folder}/target")
+    lowering = lowering_on(pair.partition and pair.partition.mesh)
+    flat = {}
+    for name, leaf in flattened(checkpoint.load()).items():
+        columns = columns_axis(checkpoint.config, name)
+        flat[name] = leaf
+        if columns is not None:
+            flat[name], flat[scale_name(name)] = quantize(leaf, columns)
+    config = dataclasses.replace(checkpoint.config, lowering=lowering)
+    expected = pack(config, traverse_util.unflatten_dict(flat, sep="/"))
+    out = generate(pair, SENTENCES[:3], gamma=2, max_new_tokens=8)
+    return {
+        "tokens": out.tokens,
+        "found": jax.tree.map(np.asarray, flattened(pair.params.target)),
+        "expected": jax.tree.map(np.asarray, flattened(expected)),
+        "specs": {
+            name: getattr(leaf.sharding, "spec", None)
+            for name, leaf in flattened(pair.params.target).items()
+        },
+    }
+
+
+flattened = functools.partial(traverse_util.flatten_dict, sep="/")
+
 CASES = {
     "one device": {},
     "1x8": {"shape": (1, 8)},
@@ -184,6 +214,10 @@ def main(folder: str, out: str) -> None:
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     found = {name: decode(**case) for name, case in CASES.items()}
     found |= {"loaded": loaded(folder, None), "loaded, 2x2": loaded(folder, (2, 2))}
+    found |= {
+        f"int8, {mesh}": quantized(folder, mesh)
+        for mesh in (None, (1, 8), (2, 4), (4, 2))
+    }
     with open(out, "wb") as file:
         pickle.dump(found, file)
 

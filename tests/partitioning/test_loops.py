@@ -130,3 +130,22 @@ def test_gamma_is_chosen_by_what_each_device_holds(decodes):
     ours, one = decodes["loaded, 2x2"], decodes["loaded"]
     assert ours["is_sharded"] == [True, False] and one["is_sharded"] == [False, False]
     assert 0 <= one["auto"] <= ours["auto"] <= 5
+
+
+@pytest.mark.parametrize("mesh", [None, (1, 8), (2, 4), (4, 2)])
+def test_an_int8_target_is_the_same_on_any_mesh(decodes, mesh):
+    """To the bit, also where the rows of a column are on several devices."""
+    ours = decodes[f"int8, {mesh}"]
+    assert set(ours["found"]) == set(ours["expected"])
+    for name, leaf in ours["found"].items():
+        assert leaf.dtype == ours["expected"][name].dtype
+        np.testing.assert_array_equal(leaf, ours["expected"][name], err_msg=name)
+    np.testing.assert_array_equal(ours["tokens"], decodes["int8, None"]["tokens"])
+
+
+def test_scales_lie_with_their_columns(decodes):
+    specs, mlp = decodes["int8, (4, 2)"]["specs"], "decoder/layers_0/mlp"
+    assert tuple(specs[f"{mlp}/wi_0_and_wi_1/kernel"]) == (None, "model")
+    assert tuple(specs[f"{mlp}/wi_0_and_wi_1/scale"]) == ("model",)
+    assert tuple(specs[f"{mlp}/wo/kernel"]) == ("model", None)
+    assert tuple(specs[f"{mlp}/wo/scale"]) == (None,)

@@ -19,6 +19,7 @@ from specdec_jax.experiments.kinds.pairs import (
     Alpha,
     AlphaOutput,
     Benchmark,
+    LogitsError,
     OfPair,
     Sweep,
 )
@@ -30,6 +31,7 @@ KINDS = {
         Benchmark,
         Alpha,
         AlphaOutput,
+        LogitsError,
         Sweep,
         MeasuredPeer,
         AbsentPeer,
@@ -59,6 +61,7 @@ __all__ = [
     "CompiledStep",
     "DecodedRow",
     "DecodedText",
+    "LogitsError",
     "MeasuredPeer",
     "OfPair",
     "Roofline",

@@ -202,6 +202,36 @@ class Alpha(OfPair):
 
 
 @stored
+class LogitsError(OfPair):
+    """A quantized target's logits against those of its float weights.
+
+    Both are of the ids that can be drawn, at each token of outputs that the float
+    target made at temperature 0.
+
+    Attributes:
+      inputs, inputs_sha256: how many inputs there were, and a digest of their ids.
+      max_new_tokens: of each output.
+      tokens: of all outputs.
+      deviation: of the float logits from their mean at each token, root mean square.
+      mean_error, max_error: of the absolute differences, over that deviation.
+      same_argmax: the share of the tokens at which both have one argmax.
+      overlap: the mean of sum_x min(p, p') at temperature 1, 1 where both agree.
+    """
+
+    kind = "logits_error"
+
+    inputs: Count = identity()
+    inputs_sha256: Text = identity()
+    max_new_tokens: Count = identity()
+    tokens: Count
+    deviation: Positive
+    mean_error: NonNegative
+    max_error: NonNegative
+    same_argmax: Rate
+    overlap: Rate
+
+
+@stored
 class Sweep(OfPair):
     """Inputs decoded at one temperature and gamma; nothing is timed.
 

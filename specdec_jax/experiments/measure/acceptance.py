@@ -34,7 +34,7 @@ from specdec_jax.pair import Pair
 from specdec_jax.sampling import TokenRule, Warp, position_keys, standardize_rows
 from specdec_jax.sampling import lenience as lenient
 from specdec_jax.sampling.keys import row_keys, seed_key
-from specdec_jax.typing import Array, Bool, Float32, Int32, PyTree, record
+from specdec_jax.typing import Array, Bool, Float32, Int32, Params, PyTree, record
 
 DECIMALS = 6  # of what is kept of a float32
 OUTPUT_BUCKET = 16  # outputs are padded to a multiple, so that few shapes compile
@@ -136,6 +136,28 @@ def score(
     by_token = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), by_token)
     _, scores = jax.lax.scan(step, state, by_token)
     return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), scores)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def logits_along(
+    model: LanguageModel,
+    params: Params,
+    inputs: PyTree,
+    prompt: Prompt,
+    tokens: Int32[Array, "B T"],
+) -> Float32[Array, "B T V"]:
+    """The logits that each token of B outputs was, or would be, drawn from.
+
+    Args:
+      model, params: that decoded them, or could have.
+      inputs, prompt, tokens: as in `score`.
+    """
+    slots = prompt.tokens.shape[1] + tokens.shape[1]
+    cache = prefill(model, params, inputs, prompt, slots).cache
+    last = at_index(prompt.tokens, prompt.lengths - 1)
+    before = jnp.concatenate([last[:, None], tokens[:, :-1]], axis=1)
+    logits, _, _ = model.extend(params, cache, before, prompt.lengths - 1)
+    return logits
 
 
 def along_outputs(

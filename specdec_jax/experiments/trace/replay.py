@@ -16,10 +16,9 @@ from specdec_jax.decoding.contracts import (
     Prompt,
     Proposal,
 )
-from specdec_jax.decoding.loop import at_index, prefill
 from specdec_jax.decoding.speculative import Speculative
 from specdec_jax.decoding.state import DecodeResult
-from specdec_jax.experiments.measure.acceptance import OUTPUT_BUCKET
+from specdec_jax.experiments.measure.acceptance import OUTPUT_BUCKET, logits_along
 from specdec_jax.job import Job
 from specdec_jax.sampling import Warp, standardize_rows
 from specdec_jax.typing import Array, Float32, Int32, Params, PyTree, record
@@ -157,9 +156,5 @@ def _teacher_forced(
     warp: Warp,
 ) -> Float32[Array, "B T V"]:
     """The distribution that each token was, or would be, drawn from."""
-    slots = prompt.tokens.shape[1] + tokens.shape[1]
-    cache = prefill(model, params, inputs, prompt, slots).cache
-    last = at_index(prompt.tokens, prompt.lengths - 1)
-    before = jnp.concatenate([last[:, None], tokens[:, :-1]], axis=1)
-    logits, _, _ = model.extend(params, cache, before, prompt.lengths - 1)
+    logits = logits_along(model, params, inputs, prompt, tokens)
     return standardize_rows(logits, warp, model.vocab_size)
