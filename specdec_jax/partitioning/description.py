@@ -111,7 +111,8 @@ class Decode:
         def keys_values(shape):
             return layout.sharding(AXES, shape) if layout else self.replicated
 
-        return Side(config, widened(model, padded), params, keys_values, layout)
+        model = widened(model, padded)
+        return Side(config, model, params, keys_values, layout, quantization)
 
     @property
     def replicated(self) -> jax.sharding.Sharding:
@@ -185,6 +186,7 @@ class Side:
     params: Any  # descriptions of arrays, in the tree of parameters
     keys_values: Callable[[tuple[int, ...]], jax.sharding.Sharding]  # by shape
     layout: Layout | None  # of a mesh
+    quantization: str | None = None  # of its weights
 
 
 @functools.partial(

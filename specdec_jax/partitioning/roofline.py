@@ -233,7 +233,9 @@ def _sent(decode: Decode, side: Side, tokens: int) -> tuple[int, int]:
     if are_spread and not are_heads:  # rows come back to all chips after attention
         rounds += config.decoder_layers
         messages += config.decoder_layers
-    width = jnp.dtype(config.dtype).itemsize * config.emb_dim
+    # Products of quantized weights are float32 until they are summed and scaled.
+    dtype = jnp.float32 if side.quantization else config.dtype
+    width = jnp.dtype(dtype).itemsize * config.emb_dim
     sent = rounds * tokens * rows * width * (parts - 1) // parts
     if is_vocab:
         logits = tokens * rows * config.padded_vocab_size * 4 // parts * (parts - 1)

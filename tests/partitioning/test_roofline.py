@@ -69,6 +69,32 @@ def test_a_cut_target_reads_its_part_and_sends_its_sums():
     assert more == pytest.approx(eighth.sent_bytes / 200e9 + 73 * SECONDS_PER_SUM)
 
 
+def test_an_int8_target_reads_a_byte_a_weight_and_a_float_a_column():
+    int8 = {"target_quantization": "int8"}
+    one = roofline.step_cost(decode(**int8), "target step")
+    products = 24 * (6 * 4096 * 4096 + 3 * 4096 * 10240) + 4096 * 32128
+    columns = 24 * (6 * 4096 + 2 * 10240 + 4096) + 32128
+    assert one.weight_bytes == products + 4 * columns + NORMS
+    whole = roofline.step_cost(decode(), "target step")
+    assert one.cache_bytes == whole.cache_bytes
+    assert one.flops == pytest.approx(whole.flops, rel=1e-3)
+    # What is summed over devices is float32, and is scaled after it.
+    eighth = roofline.step_cost(decode((1, 8), **int8), "verify step")
+    sums = 72 * 2 * (8 * 4 * 4096) * 7 / 8
+    assert eighth.sent_bytes == pytest.approx(sums + 8 * 4 * 32128 * 7 / 8)
+    draft, alone = (
+        roofline.step_cost(d, "draft step") for d in (decode(**int8), decode())
+    )
+    assert draft == alone
+
+
+def test_t5_xxl_of_int8_weights_fits_a_v5e_and_bfloat16_does_not():
+    held = [
+        roofline.weight_bytes(decode(target_quantization=one)) for one in (None, "int8")
+    ]
+    assert held[0] > CHIPS["v5e"].memory > 13e9 > held[1]
+
+
 def test_chips_share_out_the_rows_of_a_replicated_drafter():
     """If they divide the batch; its weights each reads whole."""
     alone = roofline.step_cost(decode(), "draft step")

@@ -44,7 +44,25 @@ def test_it_writes_records_and_prints_a_table_of_them(pair_folder, tmp_path):
     assert (tmp_path / "alpha.operative.gin").read_text() == before
 
 
-@pytest.mark.parametrize("program", ["measure_alpha", "benchmark", "benchmark_peers"])
+def test_what_int8_weights_change_is_measured_by_a_program(pair_folder, tmp_path):
+    out = tmp_path / "logits.jsonl"
+    done = run(
+        "measure_quantization",
+        f"--gin.PAIR={pair_folder}",
+        "--gin.MAX_NEW_TOKENS=6",
+        "--limit=2",
+        f"--out={out}",
+    )
+    assert done.returncode == 0, done.stderr
+    (record,) = RecordFile(out)
+    assert record.quantization == "int8" and record.inputs == 2
+    assert f"{record.mean_error:.2%}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["measure_alpha", "benchmark", "benchmark_peers", "measure_quantization"],
+)
 def test_nothing_is_measured_without_a_file_for_it(program):
     done = run(program)
     assert done.returncode == 1

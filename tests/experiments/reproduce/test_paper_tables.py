@@ -2,6 +2,7 @@
 
 import pytest
 
+from specdec_jax.experiments import paper
 from specdec_jax.experiments.record_set import RecordSet
 from specdec_jax.experiments.reproduce import (
     alpha_tables,
@@ -130,6 +131,26 @@ def test_all_rooflines_are_listed(found):
     table = paper_tables.table_4(found)[1]
     assert [row[1] for row in table.rows] == ["v4 × 1", "v4 × 8"]
     assert column(table, "speedup", Kind.PAPER) == ["3.4", "3.4"]
+
+
+def test_an_int8_target_is_not_taken_for_the_papers(tmp_path):
+    int8 = {"quantization": "int8"}
+    line = records.write(
+        tmp_path / "ende_small_t0.jsonl", records.benchmark(gamma=7, **int8)
+    )
+    others = records.write(
+        tmp_path / "others.jsonl",
+        records.roofline(**int8),
+        records.compiled_row(**int8),
+    )
+    found = RecordSet.read([line, others])
+    row = next(row for row in paper.ROWS if row.run == "ende_small_t0")
+    assert paper_tables.of_row(found, row) == (None, None)
+    table = paper_tables.table_2(found)[0]
+    for kind in (Kind.ROOFLINE, Kind.COMPILER, Kind.MEASURED):
+        assert set(column(table, "speedup", kind)) == {"–"}
+    listed = paper_tables.table_4(found)[1]
+    assert [row[1] for row in listed.rows] == ["v4 × 1, int8 target"]
 
 
 def test_speeds_of_the_pairs_at_hand(found):
