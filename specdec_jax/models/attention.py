@@ -13,7 +13,7 @@ import numpy as np
 
 from specdec_jax.axes import constrain
 from specdec_jax.models import cache as kv
-from specdec_jax.models.layers import Dense, DenseGroup, Dropout
+from specdec_jax.models.layers import Dense, DenseGroup, Dropout, padded
 from specdec_jax.models.lowering import Lowering, precision_of
 from specdec_jax.typing import Array, Bool, Float, Float32, Int32
 
@@ -218,20 +218,24 @@ class Attention(nn.Module):
         bias: Float32[Array, "..."],
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        precision = precision_of(self.dtype)
+        precision, batch, length = precision_of(self.dtype), *query.shape[::2]
         logits = jnp.einsum(
             "bnth,bnsh->bnts",
-            query,
+            padded(query, self.lowering.least_rows, axis=2),
             seen.keys,
             precision=precision,
             preferred_element_type=jnp.float32,
-        )
+        )[:, :, :length]
         if self.scaled:
             logits = logits * self.head_size**-0.5
         weights = jax.nn.softmax(logits + bias, axis=-1).astype(self.dtype)
         weights = self.dropout(weights, deterministic)
-        mixed = jnp.einsum("bnts,bnsh->bnth", weights, seen.values, precision=precision)
-        batch, _, length, _ = mixed.shape
+        mixed = jnp.einsum(
+            "bnts,bnsh->bnth",
+            padded(weights, self.lowering.least_rows, axis=2),
+            seen.values,
+            precision=precision,
+        )[:, :, :length]
         out = self.out(jnp.swapaxes(mixed, 1, 2).reshape(batch, length, -1))
         return constrain(out, "batch", "length", "embed")
 

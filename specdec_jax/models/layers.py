@@ -18,6 +18,13 @@ Initializer = Callable[..., Array]
 fan_in_init = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
 
 
+def padded(x: Array, rows: int, axis: int) -> Array:
+    """The same with zeros behind it, if an axis is shorter than so many rows."""
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (0, max(0, rows - x.shape[axis]))
+    return jnp.pad(x, widths) if widths[axis][1] else x
+
+
 def product(
     x: Float[Array, "... D"],
     kernel: Float[Array, "D F"],
@@ -29,10 +36,8 @@ def product(
     # Flat, since XLA on CPU transposes the gradients of a 3-d product by copying.
     flat = x.reshape(-1, x.shape[-1])
     rows = flat.shape[0]
-    if rows < lowering.least_rows:
-        flat = jnp.pad(flat, ((0, lowering.least_rows - rows), (0, 0)))
     flat = jnp.dot(
-        flat,
+        padded(flat, lowering.least_rows, axis=0),
         kernel,
         precision=precision_of(x.dtype),
         preferred_element_type=out_dtype if scale is None else jnp.float32,
