@@ -90,6 +90,9 @@ def test_a_product_has_the_least_rows_that_a_platform_wants():
         rows = [x[0] for x, kernel, _ in found if len(x) == len(kernel) == 2]
         # Two of each attention, two of the feed-forward, and the logits.
         assert rows == [least] * 7
+        # And two products of each attention's heads.
+        heads = [x[2] for x, seen, _ in found if len(x) == len(seen) == 4]
+        assert heads == [least] * 4
 
 
 @pytest.mark.parametrize("platform", ["cpu", "tpu"])
