@@ -27,10 +27,20 @@ CONFIG = BenchmarkConfig(
 
 
 def is_whole(record):
-    """As JSON it is read again, and lacks nothing but what needs betas or a network."""
+    """As JSON it is read again, and lacks only what needs betas, a network or int8."""
     values = json.loads(json.dumps(record.to_json(), allow_nan=False))
     names = {field.name for field in dataclasses.fields(Benchmark)}
-    lacking = names - set(values) - {*BY_BETA, "c_alone", "command", "path"}
+    lacking = (
+        names
+        - set(values)
+        - {
+            *BY_BETA,
+            "c_alone",
+            "command",
+            "path",
+            "quantization",
+        }
+    )
     return not lacking and Benchmark.from_json(values, "here").to_json() == values
 
 
