@@ -6,6 +6,8 @@ What they change in α, speed and scores, the other programs measure with
 --gin.TARGET_QUANTIZATION=int8.
 """
 
+import inspect
+
 from absl import flags
 from rich.console import Console
 
@@ -22,7 +24,10 @@ flags.adopt_module_key_flags(measure_flags)
 
 def main(_):
     gin_bindings.parse("configs/runs/demo_ende.gin")
-    gin_bindings.require_use(load_pair, DecodeSettings, *measure_flags.used())
+    # Both the float weights and the quantized ones are loaded, whatever gin says.
+    loading = set(inspect.signature(load_pair).parameters) - {"target_quantization"}
+    used = [f"load_pair.{name}" for name in loading]
+    gin_bindings.require_use(DecodeSettings, *used, *measure_flags.used())
     settings = gin_bindings.configured(DecodeSettings)()
     records = measure_flags.records()
     load = gin_bindings.configured(load_pair)

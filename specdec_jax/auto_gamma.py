@@ -20,7 +20,6 @@ from specdec_jax.sampling import theory
 from specdec_jax.typing import Params
 
 ALPHA = 0.7  # the paper's drafters have .53 to .82
-MAX_GAMMA = 16
 
 
 def choose(pair: Pair, settings: DecodeSettings, batch: int, source: int) -> int:
@@ -28,14 +27,13 @@ def choose(pair: Pair, settings: DecodeSettings, batch: int, source: int) -> int
 
     Args:
       pair: that decodes.
-      settings: whose `max_gamma`, if given, is the most that is chosen.
+      settings: whose `static_gamma` is the most that is chosen.
       batch: rows decoded together.
       source: tokens of the longest input.
 
     Raises:
       SettingsError: the costs are not known on these devices, or of this drafter.
     """
-    most = MAX_GAMMA if settings.max_gamma is None else settings.max_gamma
     partition = pair.partition
     devices = jax.local_devices()[:1]
     if partition is not None:
@@ -53,7 +51,7 @@ def choose(pair: Pair, settings: DecodeSettings, batch: int, source: int) -> int
     decode = Decode(
         target=pair.config,
         drafter=pair.drafter_config,
-        gamma=max(most, 1),
+        gamma=settings.static_gamma,
         max_new_tokens=settings.buffer_size,
         devices=devices,
         batch=batch,
@@ -63,23 +61,19 @@ def choose(pair: Pair, settings: DecodeSettings, batch: int, source: int) -> int
         dtype=pair.dtype,
         target_quantization=pair.quantization,
     )
-    return best_gamma(decode, chip, most)
+    return best_gamma(decode, chip)
 
 
-def best_gamma(
-    decode: Decode, chip: Chip, max_gamma: int = MAX_GAMMA, alpha: float = ALPHA
-) -> int:
+def best_gamma(decode: Decode, chip: Chip, alpha: float = ALPHA) -> int:
     """The gamma of the largest speedup; 0 where the baseline is faster than any.
 
     Args:
-      decode: sizes, batch and devices.
+      decode: sizes, batch and devices; its gamma is the most that is chosen.
       chip: of the devices.
-      max_gamma: the most that is chosen.
       alpha: with which draft tokens are accepted.
     """
-    c, _ = roofline.model_costs(decode, chip)
-    v = roofline.verify_costs(decode, chip, max_gamma)
-    return theory.best_gamma(alpha, c, max_gamma, np.asarray(v))
+    c, v = roofline.block_costs(decode, chip, decode.gamma)
+    return theory.best_gamma(alpha, c, decode.gamma, np.asarray(v))
 
 
 def is_sharded(params: Params) -> bool:

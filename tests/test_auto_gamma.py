@@ -7,7 +7,7 @@ import pytest
 
 import specdec_jax as sd
 from specdec_jax import auto_gamma
-from specdec_jax.decoding.settings import DecodeSettings
+from specdec_jax.decoding.settings import LARGEST_AUTO, DecodeSettings
 from specdec_jax.experiments import paper
 from specdec_jax.experiments.aot.run import AOTRun
 from specdec_jax.partitioning import topology
@@ -26,7 +26,7 @@ def test_a_larger_batch_drafts_less(batch, gamma):
     decode = Decode(
         paper.t5_1_1("xxl"),
         paper.t5_1_1("small"),
-        gamma=auto_gamma.MAX_GAMMA,
+        gamma=LARGEST_AUTO,
         max_new_tokens=256,
         devices=topology.describe("v5e", 8),
         batch=batch,
@@ -42,13 +42,15 @@ def on_a_tpu(monkeypatch):
 def test_the_output_is_that_of_the_gamma_that_was_chosen(demo, on_a_tpu):
     settings = DecodeSettings(gamma="auto", temperature=0.7, max_new_tokens=8)
     gamma = auto_gamma.choose(demo, settings, batch=2, source=8)
-    assert 1 < gamma <= auto_gamma.MAX_GAMMA
+    assert 1 < gamma <= LARGEST_AUTO
     ours = sd.generate(demo, TEXTS, settings)
     given = sd.generate(demo, TEXTS, settings, gamma=gamma)
     np.testing.assert_array_equal(ours.tokens, given.tokens)
     np.testing.assert_array_equal(ours.infos.gamma, given.infos.gamma)
     less = dataclasses.replace(settings, max_gamma=2)
     assert auto_gamma.choose(demo, less, batch=2, source=8) == 2
+    none = dataclasses.replace(settings, max_gamma=0)
+    assert auto_gamma.choose(demo, none, batch=2, source=8) == 0
 
 
 def test_where_no_gamma_wins_the_baseline_decodes(demo, on_a_tpu, monkeypatch):

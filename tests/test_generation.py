@@ -241,8 +241,10 @@ def test_row_ids_are_one_integer_a_row(unannotated, tiny_pair):
 
 
 def test_sizes_past_any_memory_are_refused(tiny_pair):
-    for name in ("gamma", "max_gamma", "max_new_tokens"):
-        with pytest.raises(sd.SettingsError, match=f"{name} must be .* 65536.*, not"):
+    rests = {"gamma": ', or "auto"', "max_gamma": "", "max_new_tokens": ""}
+    for name, rest in rests.items():
+        message = f"{name} must be .* 65536{rest}, not"
+        with pytest.raises(sd.SettingsError, match=message):
             sd.generate(tiny_pair, ["a dog"], **{name: 2**31 - 1})
 
 

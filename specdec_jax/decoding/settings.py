@@ -15,6 +15,7 @@ from specdec_jax.typing import self_checked
 PerRow = float | Sequence[float] | np.ndarray
 IntPerRow = int | Sequence[int] | np.ndarray
 AUTO = "auto"
+LARGEST_AUTO = 16  # gamma, where it is chosen and max_gamma is not given
 LONGEST = 2**16  # tokens of a row or a block; buffers are made of their size
 
 
@@ -112,8 +113,13 @@ class DecodeSettings:
 
     @property
     def static_gamma(self) -> int:
-        """G: draft tokens of the widest block, which is compiled in."""
-        return int(np.max(self.gamma)) if self.max_gamma is None else self.max_gamma
+        """G: draft tokens of the widest block, which is compiled in.
+
+        Where gamma is still to be chosen, the most that it may be.
+        """
+        if self.max_gamma is not None:
+            return self.max_gamma
+        return LARGEST_AUTO if self.is_gamma_auto else int(np.max(self.gamma))
 
     @property
     def buffer_size(self) -> int:

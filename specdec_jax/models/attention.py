@@ -218,7 +218,8 @@ class Attention(nn.Module):
         bias: Float32[Array, "..."],
         deterministic: bool,
     ) -> Float[Array, "B T D"]:
-        precision, batch, length = precision_of(self.dtype), *query.shape[::2]
+        precision = precision_of(self.dtype)
+        batch, _, length, _ = query.shape
         logits = jnp.einsum(
             "bnth,bnsh->bnts",
             padded(query, self.lowering.least_rows, axis=2),

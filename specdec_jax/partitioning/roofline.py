@@ -94,19 +94,22 @@ def step_cost(decode: Decode, name: str) -> StepCost:
 
 
 def model_costs(decode: Decode, chip: Chip) -> tuple[float, float]:
-    """c and v (see `theory`), of the least times."""
-    target, verify, draft = (step_cost(decode, name).seconds(chip) for name in STEPS)
-    return draft / target, verify / target
+    """c and v (see `theory`) of a decode's gamma, of the least times."""
+    c, v = block_costs(decode, chip, decode.gamma)
+    return c, v[-1]
 
 
-def verify_costs(decode: Decode, chip: Chip, max_gamma: int) -> list[float]:
-    """v of a pass over 1, 2, .., max_gamma + 1 tokens: its least time over a step's."""
-    target = step_cost(decode, "target step").seconds(chip)
-    verify = step_cost(decode, "verify step")
-    return [1.0] + [
-        verify.scaled(gamma + 1, decode.gamma + 1).seconds(chip) / target
+def block_costs(
+    decode: Decode, chip: Chip, max_gamma: int
+) -> tuple[float, list[float]]:
+    """c, and v of a pass over 1, 2, .., max_gamma + 1 tokens, of the least times."""
+    target, verify, draft = (step_cost(decode, name) for name in STEPS)
+    step = target.seconds(chip)
+    v = [
+        verify.scaled(gamma + 1, decode.gamma + 1).seconds(chip) / step
         for gamma in range(1, max_gamma + 1)
     ]
+    return draft.seconds(chip) / step, [1.0, *v]
 
 
 def is_read_in_a_step(name: str, tied: bool) -> bool:

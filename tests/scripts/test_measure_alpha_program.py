@@ -71,3 +71,11 @@ def test_nothing_is_measured_without_a_file_for_it(program):
     done = run(program, "--limit=0")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: flag --limit=0: 0 is not a positive integer\n"
+
+
+def test_a_quantization_that_is_not_asked_for_is_refused(tmp_path):
+    """The program measures all that there are."""
+    out = tmp_path / "logits.jsonl"
+    done = run("measure_quantization", "--gin.TARGET_QUANTIZATION=int8", f"--out={out}")
+    assert done.returncode == 1 and not out.exists()
+    assert "nothing in measure_quantization.py uses TARGET_QUANT" in done.stderr

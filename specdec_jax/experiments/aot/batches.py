@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from specdec_jax.auto_gamma import MAX_GAMMA
+from specdec_jax.decoding.settings import LARGEST_AUTO
 from specdec_jax.errors import SettingsError
 from specdec_jax.partitioning import roofline
 from specdec_jax.partitioning.description import Decode
@@ -36,17 +36,16 @@ def batch_costs(
     padded = [partition.padded(b) if partition else b for b in batches]
     for batch in sorted(set(padded)):
         made = placed(dataclasses.replace(decode, batch=batch))
-        target = roofline.step_cost(made[0], "target step").seconds(chip)
-        v = roofline.verify_costs(made[0], chip, max(MAX_GAMMA, decode.gamma))
         found = []
         for one in made:
-            draft = roofline.step_cost(one, "draft step").seconds(chip)
+            most = max(LARGEST_AUTO, decode.gamma)
+            c, v = roofline.block_costs(one, chip, most)
             found.append(
                 {
                     "batch": batch,
                     "shard_drafter": one.is_drafter_sharded,
                     "is_used": one.is_drafter_sharded == decode.is_drafter_sharded,
-                    **gains(alpha, draft / target, v, decode.gamma),
+                    **gains(alpha, c, v, decode.gamma),
                     **room(one, chip),
                 }
             )

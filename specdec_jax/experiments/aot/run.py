@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from specdec_jax.auto_gamma import MAX_GAMMA, best_gamma
+from specdec_jax.auto_gamma import best_gamma
 from specdec_jax.decoding.settings import DecodeSettings
 from specdec_jax.errors import SettingsError
 from specdec_jax.experiments import paper
@@ -75,7 +75,7 @@ class AOTRun:
         decode = Decode(
             target=self.target,
             drafter=self.drafter,
-            gamma=MAX_GAMMA if is_auto else self.settings.static_gamma,
+            gamma=self.settings.static_gamma,
             max_new_tokens=self.settings.buffer_size,
             devices=devices,
             batch=self.batch_size,
@@ -86,9 +86,8 @@ class AOTRun:
             rule=self.settings.verification_rule,
         )
         if is_auto:
-            gamma = best_gamma(
-                decode, topology.chip_of(devices[0]), MAX_GAMMA, self.papers_alpha
-            )
+            chip = topology.chip_of(devices[0])
+            gamma = best_gamma(decode, chip, self.papers_alpha)
             decode = dataclasses.replace(decode, gamma=gamma)
         if decode.gamma < 1:
             raise SettingsError(

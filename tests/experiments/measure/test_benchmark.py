@@ -27,21 +27,14 @@ CONFIG = BenchmarkConfig(
 
 
 def is_whole(record):
-    """As JSON it is read again, and lacks only what needs betas, a network or int8."""
+    """As JSON it is read again, and lacks int8 and what needs betas or a network."""
     values = json.loads(json.dumps(record.to_json(), allow_nan=False))
     names = {field.name for field in dataclasses.fields(Benchmark)}
-    lacking = (
-        names
-        - set(values)
-        - {
-            *BY_BETA,
-            "c_alone",
-            "command",
-            "path",
-            "quantization",
-        }
+    lacking = names - set(values) - {*BY_BETA, "c_alone", "command", "path"}
+    return (
+        lacking == {"quantization"}
+        and Benchmark.from_json(values, "here").to_json() == values
     )
-    return not lacking and Benchmark.from_json(values, "here").to_json() == values
 
 
 def has_betas(record):
